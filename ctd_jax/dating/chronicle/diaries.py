@@ -1,8 +1,8 @@
-"""Diaries: entries headed by the numbers of days, 「二日」, 「三日」.
+"""Diaries: entries headed by their days, 「二日」 or 「庚午」.
 
 A number of days is a length of time more often than a date. In a diary the
-numbers count on: each is a few days after the one before, or opens another
-month. Such a run carries its month on, and what else it prints is told of.
+days count on: each is a few days after the one before, or opens another month.
+Such a run carries its month on, and what else it prints is told of.
 """
 
 import dataclasses
@@ -10,8 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ctd_jax.chronology.sexagenary import CYCLE_LENGTH
 from ctd_jax.dating.chronicle.sections import (
+  DAY_STATEMENTS,
   MONTH_DAY_STATEMENT,
+  NAMED,
   PUNCTUATION,
   DatePart,
   DateStatement,
@@ -21,21 +24,28 @@ from ctd_jax.dating.chronicle.sections import (
 )
 from ctd_jax.utils import deadlines
 
-# Before the number of a day that heads no entry: 「至二十四日」, 「留三日」.
-_NO_ENTRY_BEFORE = re.compile(
+# Before a day that heads no entry, and before the number of one: 「至甲子」,
+# 「留三日」.
+_NO_ENTRY_BEFORE = re.compile("[自至以於于及在迄訖]$")
+_NO_NUMBER_BEFORE = re.compile(
   "[自至以於于及在迄訖期限俟前每毎逐比盡由到凡留住居隔越逾踰後后即翌次又更]$"
 )
+_ENTRY_ENDS = PUNCTUATION + "；;\n」』"
 _MONTHS_PER_YEAR = 12
 _MONTH_LENGTH = 30
-# Days from one entry to the next, where the month is not printed, and where.
-_MAX_STEP, _MAX_PRINTED_STEP = 10, 62
+# Days from one entry to the next: of numbers, of days of the cycle, and where
+# a month is printed.
+_MAX_STEP, _MAX_CYCLE_STEP, _MAX_PRINTED_STEP = 10, 5, 62
 _SHORT_STEP = 3
 _MAX_LENGTH = 6000  # characters between two days of a run
-_MAX_SKIPPED = 12  # other numbers of days between them
-_SKIP_COST, _STEP_COST = 0.3, 0.03
-_MIN_DAYS = 5  # of a run
+_MAX_SKIPPED = 12  # other days between them
+_SKIP_COST, _STEP_COST, _UNSAID_COST = 0.3, 0.03, 1.0
+# Annals print days of the cycle in order too, but rarely every day.
+_MIN_DAYS, _MIN_CYCLE_DAYS = 5, 8  # of a run
+_MIN_SHORT, _MIN_NEXT_DAYS = 0.5, 0.6
 # Records of a run that open with other dates, for each of its days.
 _MAX_OTHERS = 0.3
+_MONTH_STATEMENTS = ("month", "leap")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +56,18 @@ class DiaryDay:
   month: DateStatement | None  # printed, or carried on
   # Whether it is in the month of the section before it, without doubt.
   continues: bool
+  opens_run: bool
 
 
 class _Candidate(NamedTuple):
   record: int
   position: int  # in the text
   dates: tuple[PrintedDate, ...]
-  month: DateStatement | None
-  day: int  # 0 for a month that heads days
-  opens_record: bool
+  month: DateStatement | None  # as printed
+  day: int | None  # of the month; 0 for a month that heads days
+  cycle: int | None  # of the day
+  gain: float  # what it adds to a run
+  months_before: tuple[int, ...]  # told of since the candidate before it
 
 
 class _Run(NamedTuple):
@@ -62,8 +75,11 @@ class _Run(NamedTuple):
 
   score: float
   before: int | None  # index of the candidate before it
-  month: DateStatement | None  # carried on
+  month: DateStatement | None  # printed, or carried on
+  day: int | None  # of the month, if known
+  cycle: int | None  # of the last day that has one
   step: int  # days from the one before
+  is_new_month: bool  # or may be one
 
 
 def find_diary_days(
@@ -93,18 +109,39 @@ def find_diary_days(
     if len(chain) < _MIN_DAYS or any(is_used[chain[0] : end + 1]):
       continue
     is_used[chain[0] : end + 1] = [True] * (end + 1 - chain[0])
-    _add_run(days, candidates, runs, chain, texts, dates)
+    if _is_diary([runs[i] for i in chain[1:]], [candidates[i] for i in chain]):
+      _add_run(days, candidates, runs, chain, texts, dates)
   return days
+
+
+def _is_diary(runs: Sequence[_Run], candidates: Sequence[_Candidate]) -> bool:
+  """Returns whether the days of a run count on as those of a diary do."""
+  num_numbers = sum(candidate.day is not None for candidate in candidates)
+  if 2 * num_numbers > len(candidates):
+    num_short = sum(run.step <= _SHORT_STEP for run in runs)
+    return num_short >= _MIN_SHORT * len(runs)
+  num_next = sum(run.step == 1 for run in runs)
+  return len(
+    candidates
+  ) >= _MIN_CYCLE_DAYS and num_next >= _MIN_NEXT_DAYS * len(runs)
 
 
 def _list_candidates(
   texts: Sequence[str], dates: Sequence[Sequence[PrintedDate]]
 ) -> Iterator[_Candidate]:
-  """Yields what may head an entry: numbers of days, months at the head."""
+  """Yields what may head an entry: days, and months that head days."""
   offset = 0
+  months_before: list[int] = []
   for record, (text, of_record) in enumerate(zip(texts, dates, strict=True)):
     punctuated = is_punctuated(text)
     for index, date in enumerate(of_record):
+      statements = dict((name, values) for name, *values in date.statements)
+      if date.last_part == DatePart.DAY and (
+        index
+        and _continues_date(text, of_record[index - 1], date)
+        and of_record[index - 1].last_part == DatePart.MONTH_DAY
+      ):
+        continue  # 「六日戊申」
       parts = _join_parts(text, of_record, index)
       start = parts[0].start
       opens_record = is_blank(text[:start])
@@ -113,69 +150,84 @@ def _list_candidates(
           statement
           for part in parts
           for statement in part.statements
-          if statement[0] in ("month", "leap")
+          if statement[0] in _MONTH_STATEMENTS
         ),
         None,
       )
-      day = next(
-        (
-          values[0]
-          for name, *values in date.statements
-          if name == MONTH_DAY_STATEMENT
-        ),
-        None,
+      day = cycle = None
+      if MONTH_DAY_STATEMENT in statements:
+        (day,) = statements[MONTH_DAY_STATEMENT]
+        day = _MONTH_LENGTH if day < 0 else day
+        if index + 1 < len(of_record) and _continues_date(
+          text, date, of_record[index + 1]
+        ):
+          cycle = _find_cycle(of_record[index + 1])
+      else:
+        cycle = _find_cycle(date)
+        if "first day" in statements:
+          day = 1
+      pattern = _NO_ENTRY_BEFORE if day is None else _NO_NUMBER_BEFORE
+      opens_entry = (
+        opens_record
+        # 「以淳熙四年五月二十九日」
+        or parts[0].kind == NAMED
+        or (
+          text[start - 1] in _ENTRY_ENDS
+          if punctuated
+          else not pattern.search(text[start - 1 : start])
+        )
       )
-      if day is None:
-        if not (
-          opens_record
-          and month is not None
-          and date.last_part == DatePart.MONTH
-          and not _is_followed(text, of_record, index)
+      gain = 1.0 + opens_record
+      if day is None and cycle is None:
+        if date.last_part != DatePart.MONTH or (
+          index + 1 < len(of_record)
+          and _continues_date(text, date, of_record[index + 1])
         ):
           continue
         day = 0
-      elif not opens_record and (
-        _NO_ENTRY_BEFORE.search(text[max(start - 1, 0) : start])
-        if not punctuated
-        else text[start - 1] not in PUNCTUATION + "；;\n"
-      ):
-        continue
-      yield _Candidate(
-        record,
-        offset + start,
-        parts,
-        month,
-        _MONTH_LENGTH if day < 0 else day,
-        opens_record,
-      )
+        if not opens_record:
+          # More months are mentioned than head days.
+          gain = 0.5 if punctuated else -0.5
+      if opens_entry:
+        yield _Candidate(
+          record,
+          offset + start,
+          parts,
+          month,
+          day,
+          cycle,
+          gain,
+          tuple(months_before),
+        )
+        months_before = []
+      if month is not None and not (opens_entry and day != 0):
+        months_before.append(month[1])
     offset += len(text)
+
+
+def _find_cycle(date: PrintedDate) -> int | None:
+  """Returns the day of the cycle that a date names."""
+  statement = next((s for s in date.statements if s[0] in DAY_STATEMENTS), None)
+  return None if statement is None else statement[1]
+
+
+def _continues_date(text: str, date: PrintedDate, after: PrintedDate) -> bool:
+  """Returns whether a smaller part of a date comes right after it."""
+  return (
+    after.first_part > date.last_part
+    and date.end <= after.start
+    and is_blank(text[date.end : after.start])
+  )
 
 
 def _join_parts(
   text: str, dates: Sequence[PrintedDate], index: int
 ) -> tuple[PrintedDate, ...]:
   """Returns a date with the larger parts right before it."""
-  parts = [dates[index]]
-  for before in dates[:index][::-1]:
-    if (
-      before.last_part >= parts[0].first_part
-      or before.end > parts[0].start
-      or not is_blank(text[before.end : parts[0].start])
-    ):
-      break
-    parts.insert(0, before)
-  return tuple(parts)
-
-
-def _is_followed(
-  text: str, dates: Sequence[PrintedDate], index: int
-) -> bool:
-  """Returns whether a smaller part of the date comes next."""
-  date = dates[index]
-  return index + 1 < len(dates) and (
-    dates[index + 1].first_part > date.last_part
-    and is_blank(text[date.end : dates[index + 1].start])
-  )
+  first = index
+  while first and _continues_date(text, dates[first - 1], dates[first]):
+    first -= 1
+  return tuple(dates[first : index + 1])
 
 
 def _extend_run(
@@ -185,43 +237,83 @@ def _extend_run(
   candidate: _Candidate,
 ) -> _Run:
   """Returns the best run that ends with a candidate."""
-  gain = 1.0 + candidate.opens_record
-  best = _Run(gain, None, candidate.month, 0)
+  best = _Run(
+    candidate.gain,
+    None,
+    candidate.month,
+    candidate.day,
+    candidate.cycle,
+    0,
+    True,
+  )
+  months_between: list[int] = []
   for before in range(index - 1, max(index - 2 - _MAX_SKIPPED, -1), -1):
-    run, last = runs[before], candidates[before]
-    if candidate.position - last.position > _MAX_LENGTH:
+    run = runs[before]
+    months_between += candidates[before + 1].months_before
+    if candidate.position - candidates[before].position > _MAX_LENGTH:
       break
-    step = _count_days(last.day, run.month, candidate)
-    if step is None:
+    extended = _continue_run(run, candidate, months_between)
+    if extended is None:
       continue
-    score = run.score + gain - _STEP_COST * step
+    score = run.score + candidate.gain - _STEP_COST * extended.step
     score -= _SKIP_COST * (index - 1 - before)
+    if candidate.month is None and extended.is_new_month:
+      score -= _UNSAID_COST
     if score > best.score:
-      month = candidate.month or (
-        run.month if candidate.day >= last.day else None
-      )
-      best = _Run(score, before, month, step)
+      best = extended._replace(score=score, before=before)
   return best
 
 
-def _count_days(
-  last_day: int, last_month: DateStatement | None, candidate: _Candidate
-) -> int | None:
-  """Returns the days from one day to the next, None if it cannot be the next."""
-  step = candidate.day - last_day
-  if candidate.month is None:
-    # The month may change unsaid only at its end.
-    if step <= 0 and last_day >= _MONTH_LENGTH - 1:
-      step += _MONTH_LENGTH
-    return step if 0 < step <= _MAX_STEP else None
-  if last_month is None:
-    step = (step - 1) % _MONTH_LENGTH + 1
-  else:
-    months = (candidate.month[1] - last_month[1]) % _MONTHS_PER_YEAR
-    if not candidate.month[1] or (not months and candidate.month != last_month):
+def _continue_run(
+  run: _Run, candidate: _Candidate, months_between: Sequence[int]
+) -> _Run | None:
+  """Returns a run with another day, None if that cannot be its next."""
+  month, day, cycle = candidate.month, candidate.day, candidate.cycle
+  months = 0  # later
+  if month is not None and run.month is not None and month != run.month:
+    months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR
+    if not month[1] or not months:
       months = 1  # a leap month
-    step += months * _MONTH_LENGTH
-  return step if 0 < step <= _MAX_PRINTED_STEP else None
+  is_new = month is not None and month != run.month
+  max_step = _MAX_STEP if month is None else _MAX_PRINTED_STEP
+  if day is None and (run.cycle is None or cycle is None):
+    return None
+  if day is None or (run.day is None and day and cycle is not None):
+    if run.cycle is None:
+      return None
+    step = (cycle - run.cycle) % CYCLE_LENGTH
+    if month is None and run.day != 0:
+      max_step = _MAX_CYCLE_STEP
+    if day is None and month is None:
+      day = run.day and run.day + step
+      is_unsure = (
+        not run.day
+        and run.month is not None
+        and (run.month[1] % _MONTHS_PER_YEAR + 1 in months_between)
+      )
+      if is_unsure or (day and day > _MONTH_LENGTH):
+        day, is_new = None, True
+  elif run.day is None:
+    # A month that heads days.
+    step = 1
+  else:
+    step = day - run.day + months * _MONTH_LENGTH
+    if month is not None and run.month is None:
+      step = (step - 1) % _MONTH_LENGTH + 1
+    elif month is None and step <= 0 and run.day >= _MONTH_LENGTH - 1:
+      # Unsaid, the month may change only at its end.
+      step, is_new = step + _MONTH_LENGTH, True
+  if not 0 < step <= max_step:
+    return None
+  return _Run(
+    0.0,
+    None,
+    month or (None if is_new else run.month),
+    day,
+    run.cycle if cycle is None else cycle,
+    step,
+    is_new,
+  )
 
 
 def _add_run(
@@ -232,8 +324,7 @@ def _add_run(
   texts: Sequence[str],
   dates: Sequence[Sequence[PrintedDate]],
 ) -> None:
-  """Adds the days of a run, if it is one of a diary."""
-  num_short = sum(0 < runs[index].step <= _SHORT_STEP for index in chain)
+  """Adds the days of a run, unless its records open with other dates."""
   heads = {candidates[index].record for index in chain}
   records = range(candidates[chain[0]].record, candidates[chain[-1]].record + 1)
   others = {
@@ -246,22 +337,21 @@ def _add_run(
     and not dates[record][0].may_be_length
     and dates[record][0].last_part != DatePart.SEASON
   }
-  if 2 * num_short < len(chain) or len(others) > _MAX_OTHERS * len(chain):
+  if len(others) > _MAX_OTHERS * len(chain):
     return
   for record in records:
     if record not in others:
       days[record] = []
-  previous: DiaryDay | None = None
   last_record = records[0]
   for index in chain:
-    candidate, month = candidates[index], runs[index].month
-    day = DiaryDay(
-      candidate.dates,
-      month,
-      previous is not None
-      and month == previous.month
-      and not others & set(range(last_record, candidate.record))
-      and (candidate.month is None or month is not None),
+    candidate, run = candidates[index], runs[index]
+    is_after_other = bool(others & set(range(last_record, candidate.record)))
+    days[candidate.record].append(
+      DiaryDay(
+        candidate.dates,
+        run.month,
+        index != chain[0] and not (run.is_new_month or is_after_other),
+        index == chain[0],
+      )
     )
-    days[candidate.record].append(day)
-    previous, last_record = day, candidate.record
+    last_record = candidate.record

@@ -6,12 +6,13 @@ without punctuation are cut by the words before and after a date.
 """
 
 import bisect
+import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from ctd_jax.chronology import annals, numerals
+from ctd_jax.chronology import annals, numerals, sexagenary
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import diaries
 from ctd_jax.dating.chronicle.calendar import Calendar
@@ -169,6 +170,12 @@ _LEADS_INTO_YEAR = re.compile(
   "[自以於于及在用迄訖期限待須俟昨今來来每毎比由到因如若曰云謂]$"
   "|[自從].{0,10}至$"
 )
+# A year with its month and day, of a reign, after these dates the sentence:
+# 「以淳熙四年五月二十九日卒」.
+_FULL_DATE_DAY = re.compile(
+  rf"{NUMBER_OF_DAY.pattern}|{sexagenary.PAIR_PATTERN}"
+)
+_LEADS_INTO_FULL_DATE = re.compile("[以於于在]$")
 # 「中平四年冬生於譙」: a birth is told where a life begins.
 _BIRTH = re.compile("，?[帝上后公王]?生(?=[於于，。]|$)")
 # What a petition or an order says: its dates belong to what it is about.
@@ -266,6 +273,8 @@ class Clauses:
     """Returns whether a date inside the record opens another section."""
     if date.is_tail or self._is_flashback(date) or self._is_birth(date):
       return False
+    if self._is_full_date_of_life(date, drafts):
+      return True
     if not self._is_punctuated:
       return self._opens_bare_clause(date, drafts)
     # Before blanks and circles.
@@ -404,6 +413,21 @@ class Clauses:
       or self._text[date.start] in "兩两"
     )
 
+  def _is_full_date_of_life(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns whether a date to the day is when somebody was born or died."""
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    return (
+      drafts[0].kind == NO_DATE
+      and date.kind == NAMED
+      and date.last_part == DatePart.MONTH
+      and _FULL_DATE_DAY.match(self._text, date.end) is not None
+      and _LEADS_INTO_FULL_DATE.search(before) is not None
+      and not _DOCUMENT.search(before)
+      and (not self._is_punctuated or self._is_outside_speech(date.start))
+    )
+
   def _find_last_month(self, drafts: Sequence[SectionDraft]) -> int:
     """Returns the month of the last date of the year, else 0."""
     months = self._last_months
@@ -444,37 +468,45 @@ def read_all_sections(
   texts = [fold_date_glyphs(text) for text in texts]
   dates = [find_printed_dates(text, calendar) for text in texts]
   diary_days = diaries.find_diary_days(texts, dates)
-  return [
-    section
-    for record, text in enumerate(texts)
-    for section in (
-      _cut_diary(record, text, dates[record], diary_days[record])
+  sections = []
+  for record, text in enumerate(texts):
+    read = (
+      functools.partial(_read_diary_record, diary_days[record])
       if record in diary_days
-      else _read_record(
-        record, text, dates[record], calendar, is_heading[record]
-      )
+      else _read_record
     )
-  ]
+    sections += read(record, text, dates[record], calendar, is_heading[record])
+  return sections
 
 
-def _cut_diary(
+def _read_diary_record(
+  days: Sequence[DiaryDay],
   record: int,
   text: str,
   dates: Sequence[PrintedDate],
-  days: Sequence[DiaryDay],
+  calendar: Calendar,
+  is_heading: bool,
 ) -> list[Section]:
   """Returns the sections of a record of a diary, one for each day."""
-  drafts = []
-  if not days or not is_blank(text[: days[0].dates[0].start]):
-    drafts.append((SectionDraft(0, 0), True))
-  for day in days:
-    draft = SectionDraft(day.dates[0].start if drafts else 0, 0)
+  first = days[0].dates[0].start if days else len(text)
+  sections = []
+  if not is_blank(text[:first]):
+    if days and days[0].opens_run:
+      before = [date for date in dates if date.end <= first]
+      sections = _read_record(record, text[:first], before, calendar, False)
+    else:
+      empty = SectionDraft(0, 0)
+      sections = [_make_section(record, text[:first], empty, first, True)]
+  start = first if sections else 0
+  for index, day in enumerate(days):
+    draft = SectionDraft(start, start)
     for date in day.dates:
       draft.add_date(date)
-    # 「六日戊申」
     name = next((date for date in dates if date.start >= draft.date_end), None)
     if (
-      name is not None
+      # 「六日戊申」
+      draft.last_part == DatePart.MONTH_DAY
+      and name is not None
       and name.first_part == DatePart.DAY
       and is_blank(text[draft.date_end : name.start])
     ):
@@ -483,21 +515,28 @@ def _cut_diary(
       draft.statements.insert(0, day.month)
     if day.continues:
       draft.kind = DAY
-    drafts.append((draft, day.continues))
-  stops = [*(draft.start for draft, _ in drafts[1:]), len(text)]
-  return [
-    Section(
-      record,
-      draft.start,
-      stop,
-      draft.date_end if draft.last_part >= 0 else draft.start,
-      draft.kind,
-      tuple(draft.statements),
-      draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
-      continues=continues,
-    )
-    for (draft, continues), stop in zip(drafts, stops, strict=True)
-  ]
+    following = days[index + 1 : index + 2]
+    stop = following[0].dates[0].start if following else len(text)
+    sections.append(_make_section(record, text, draft, stop, day.continues))
+    start = stop
+  if is_heading:
+    sections = [dataclasses.replace(s, is_heading=True) for s in sections]
+  return sections
+
+
+def _make_section(
+  record: int, text: str, draft: SectionDraft, stop: int, continues: bool
+) -> Section:
+  return Section(
+    record,
+    draft.start,
+    stop,
+    draft.date_end if draft.last_part >= 0 else draft.start,
+    draft.kind,
+    tuple(draft.statements),
+    draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
+    continues=continues,
+  )
 
 
 def read_sections(
