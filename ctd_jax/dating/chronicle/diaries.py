@@ -271,9 +271,10 @@ def _continue_run(
   month, day, cycle = candidate.month, candidate.day, candidate.cycle
   months = 0  # later
   if month is not None and run.month is not None and month != run.month:
-    months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR
-    if not month[1] or not months:
-      months = 1  # a leap month
+    # A leap month may have no number.
+    months = 1
+    if month[1] and run.month[1]:
+      months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR or 1
   is_new = month is not None and month != run.month
   max_step = _MAX_STEP if month is None else _MAX_PRINTED_STEP
   if day is None and (run.cycle is None or cycle is None):
@@ -286,11 +287,8 @@ def _continue_run(
       max_step = _MAX_CYCLE_STEP
     if day is None and month is None:
       day = run.day and run.day + step
-      is_unsure = (
-        not run.day
-        and run.month is not None
-        and (run.month[1] % _MONTHS_PER_YEAR + 1 in months_between)
-      )
+      following = run.month and (run.month[1] or 0) % _MONTHS_PER_YEAR + 1
+      is_unsure = not run.day and following in months_between
       if is_unsure or (day and day > _MONTH_LENGTH):
         day, is_new = None, True
   elif run.day is None:
