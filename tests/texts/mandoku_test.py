@@ -220,6 +220,16 @@ def test_a_year_after_a_full_line_begins_an_entry(tmp_path):
   assert records[-1].text == f"{LINE}三年之喪終"
 
 
+def test_entries_whose_first_line_stands_out_are_one_record_each(tmp_path):
+  body = ""
+  for day in "一二三":
+    body += f"{day}日{LINE[2:]}¶\n　秋{LINE[2:]}¶\n　{LINE[:5]}¶\n"
+  work = read_one(write_juan(tmp_path, body + "四日雨¶\n五日雪¶\n"))
+  assert [entry.text[:2] for entry in work.records] == [
+    f"{day}日" for day in "一二三四五"
+  ]
+
+
 def test_line_one_short_ends_an_entry_only_before_a_date(tmp_path):
   full = f"{LINE}¶\n" * 30
   body = f"{full}{LINE[:-1]}¶\n下文¶\n{full}{LINE[:-1]}¶\n甲子立后¶\n"

@@ -57,6 +57,7 @@ class DiaryDay:
   # Whether it is in the month of the section before it, without doubt.
   continues: bool
   opens_run: bool
+  opens_month: bool
 
 
 class _Candidate(NamedTuple):
@@ -79,7 +80,8 @@ class _Run(NamedTuple):
   day: int | None  # of the month, if known
   cycle: int | None  # of the last day that has one
   step: int  # days from the one before
-  is_new_month: bool  # or may be one
+  opens_month: bool
+  is_unsure: bool = False  # whether it may open one
 
 
 def find_diary_days(
@@ -257,7 +259,7 @@ def _extend_run(
       continue
     score = run.score + candidate.gain - _STEP_COST * extended.step
     score -= _SKIP_COST * (index - 1 - before)
-    if candidate.month is None and extended.is_new_month:
+    if candidate.month is None and extended.opens_month:
       score -= _UNSAID_COST
     if score > best.score:
       best = extended._replace(score=score, before=before)
@@ -276,6 +278,7 @@ def _continue_run(
     if month[1] and run.month[1]:
       months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR or 1
   is_new = month is not None and month != run.month
+  is_unsure = False
   max_step = _MAX_STEP if month is None else _MAX_PRINTED_STEP
   if day is None and (run.cycle is None or cycle is None):
     return None
@@ -289,7 +292,7 @@ def _continue_run(
       day = run.day and run.day + step
       following = run.month and (run.month[1] or 0) % _MONTHS_PER_YEAR + 1
       is_unsure = not run.day and following in months_between
-      if is_unsure or (day and day > _MONTH_LENGTH):
+      if day and day > _MONTH_LENGTH:
         day, is_new = None, True
   elif run.day is None:
     # A month that heads days.
@@ -306,11 +309,12 @@ def _continue_run(
   return _Run(
     0.0,
     None,
-    month or (None if is_new else run.month),
+    month or (None if is_new or is_unsure else run.month),
     day,
     run.cycle if cycle is None else cycle,
     step,
     is_new,
+    is_unsure,
   )
 
 
@@ -348,8 +352,14 @@ def _add_run(
       DiaryDay(
         candidate.dates,
         run.month,
-        index != chain[0] and not (run.is_new_month or is_after_other),
+        not (
+          index == chain[0]
+          or run.opens_month
+          or run.is_unsure
+          or is_after_other
+        ),
         index == chain[0],
+        run.opens_month,
       )
     )
     last_record = candidate.record

@@ -515,6 +515,8 @@ def _read_diary_record(
       draft.statements.insert(0, day.month)
     if day.continues:
       draft.kind = DAY
+    elif day.opens_month:
+      draft.kind = max(draft.kind, MONTH)
     following = days[index + 1 : index + 2]
     stop = following[0].dates[0].start if following else len(text)
     sections.append(_make_section(record, text, draft, stop, day.continues))
