@@ -497,33 +497,43 @@ def _read_diary_record(
     else:
       empty = SectionDraft(0, 0)
       sections = [_make_section(record, text[:first], empty, first, True)]
-  start = first if sections else 0
-  for index, day in enumerate(days):
-    draft = SectionDraft(start, start)
-    for date in day.dates:
-      draft.add_date(date)
-    name = next((date for date in dates if date.start >= draft.date_end), None)
-    if (
-      # 「六日戊申」
-      draft.last_part == DatePart.MONTH_DAY
-      and name is not None
-      and name.first_part == DatePart.DAY
-      and is_blank(text[draft.date_end : name.start])
-    ):
-      draft.add_date(name)
-    if day.month is not None and day.month not in draft.statements:
-      draft.statements.insert(0, day.month)
-    if day.continues:
-      draft.kind = DAY
-    elif day.opens_month:
-      draft.kind = max(draft.kind, MONTH)
-    following = days[index + 1 : index + 2]
-    stop = following[0].dates[0].start if following else len(text)
-    sections.append(_make_section(record, text, draft, stop, day.continues))
-    start = stop
+  drafts = [_draft_diary_day(day, text, dates) for day in days]
+  resolve_relative_years(drafts)
+  if drafts and not sections:
+    drafts[0].start = 0
+  stops = [*(draft.start for draft in drafts[1:]), len(text)]
+  sections += [
+    _make_section(record, text, draft, stop, day.continues)
+    for draft, day, stop in zip(drafts, days, stops[: len(days)], strict=True)
+  ]
   if is_heading:
     sections = [dataclasses.replace(s, is_heading=True) for s in sections]
   return sections
+
+
+def _draft_diary_day(
+  day: DiaryDay, text: str, dates: Sequence[PrintedDate]
+) -> SectionDraft:
+  """Returns the section of a day of a diary."""
+  draft = SectionDraft(day.dates[0].start, day.dates[0].start)
+  for date in day.dates:
+    draft.add_date(date)
+  name = next((date for date in dates if date.start >= draft.date_end), None)
+  if (
+    # 「六日戊申」
+    draft.last_part == DatePart.MONTH_DAY
+    and name is not None
+    and name.first_part == DatePart.DAY
+    and is_blank(text[draft.date_end : name.start])
+  ):
+    draft.add_date(name)
+  if day.month is not None and day.month not in draft.statements:
+    draft.statements.insert(0, day.month)
+  if day.continues:
+    draft.kind = DAY
+  elif day.opens_month:
+    draft.kind = max(draft.kind, MONTH)
+  return draft
 
 
 def _make_section(
