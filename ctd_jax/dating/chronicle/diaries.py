@@ -40,9 +40,11 @@ _SHORT_STEP = 3
 _MAX_LENGTH = 6000  # characters between two days of a run
 _MAX_SKIPPED = 12  # other days between them
 _SKIP_COST, _STEP_COST, _UNSAID_COST = 0.3, 0.03, 1.0
-# Annals print days of the cycle in order too, but rarely every day.
+# Annals print days of the cycle in order too, but rarely every day, or with
+# several records of one.
 _MIN_DAYS, _MIN_CYCLE_DAYS = 5, 8  # of a run
 _MIN_SHORT, _MIN_NEXT_DAYS = 0.5, 0.6
+_MIN_CYCLE_SHARE = 0.6  # days for each record
 # Records of a run that open with other dates, for each of its days.
 _MAX_OTHERS = 0.3
 _MONTH_STATEMENTS = ("month", "leap")
@@ -123,9 +125,10 @@ def _is_diary(runs: Sequence[_Run], candidates: Sequence[_Candidate]) -> bool:
     num_short = sum(run.step <= _SHORT_STEP for run in runs)
     return num_short >= _MIN_SHORT * len(runs)
   num_next = sum(run.step == 1 for run in runs)
-  return len(
-    candidates
-  ) >= _MIN_CYCLE_DAYS and num_next >= _MIN_NEXT_DAYS * len(runs)
+  num_records = candidates[-1].record - candidates[0].record + 1
+  return len(candidates) >= max(
+    _MIN_CYCLE_DAYS, _MIN_CYCLE_SHARE * num_records
+  ) and num_next >= _MIN_NEXT_DAYS * len(runs)
 
 
 def _list_candidates(
