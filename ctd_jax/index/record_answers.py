@@ -51,6 +51,7 @@ _NAMES_OF_STATEMENTS = {
   "doubtful month": "month, which may be one spoken of",
   "leap": "leap month",
   "cycle": "year of the cycle",
+  "marked cycle": "year of the cycle",
   "month day": "day",
 }
 _MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}

@@ -20,6 +20,8 @@ from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import transition_model
 from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_YEAR_STATEMENT,
+  CYCLE_STATEMENT,
   DAY_STATEMENTS,
   MONTH,
   NAMED,
@@ -59,6 +61,8 @@ LOG_ERROR_ODDS = {
   # An astronomical year, 「（1900年）」.
   "common year": -9.0,
   "cycle": -4.0,
+  # Set apart as the year of an entry; numbers of years are misprinted sooner.
+  "marked cycle": -12.0,
   "era": -2.0,
   # An era that the calendar lacks: it may be that of a document told of.
   "unknown era": -6.0,
@@ -79,6 +83,7 @@ _LOG_OUTSIDE_CHANCES = {
   "named year": LOG_ERROR_ODDS["named year"],
   "common year": -6.0,
   "cycle": -6.0,
+  "marked cycle": -6.0,
   "era": LOG_ERROR_ODDS["era"],
   "unknown era": 0.0,
 }
@@ -104,6 +109,8 @@ LOG_FIXED_ODDS = -1e4
 def name_evidence(statement: DateStatement) -> str:
   """Returns the key of `LOG_ERROR_ODDS` for a statement."""
   name, *values = statement
+  if name == CYCLE_STATEMENT and len(values) > 1:
+    return "marked cycle"
   return "named year" if name == "year" and values[0] is not None else name
 
 
@@ -125,7 +132,12 @@ class SectionEmissions:
     allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
   ):
     """Reads the statements of sections, in order of the text."""
-    sections = [name_calendars(section) for section in sections]
+    self.statement_counts = collections.Counter(
+      name for section in sections for name, *_ in section.statements
+    )
+    sections = count_years(
+      [name_calendars(section) for section in sections], calendar
+    )
     # What a reader dates happened then; it is not told in retrospect.
     self.kinds = np.array(
       [
@@ -145,9 +157,6 @@ class SectionEmissions:
       for row, section in enumerate(sections)
       for statement in section.statements
     ]
-    self.statement_counts = collections.Counter(
-      name for _, (name, *_) in statements
-    )
     month_statements, self._statement_matrix = _count_pairs(
       [pair for pair in statements if pair[1][0] not in DAY_STATEMENTS],
       len(sections),
@@ -286,7 +295,7 @@ def _score_months(
     if not is_match.any():
       return np.zeros(len(calendar), np.float32)
     return np.where(is_match, np.float32(0), np.float32(log_odds))
-  log_p = _score_readings(name, arguments, calendar)
+  log_p = _score_readings(name, arguments, log_odds, calendar)
   # The score of a lunation is that of its best reading.
   return np.maximum.reduceat(
     log_p + calendar.readings.log_weights, calendar.readings.starts
@@ -319,7 +328,7 @@ def match_readings(
   reign.
   """
   months = readings.months
-  if name == "cycle":
+  if name == CYCLE_STATEMENT:
     return sexagenary.cyclic_index_of_year(readings.years) == value
   if name == "common year":
     return readings.years == value
@@ -342,7 +351,7 @@ def match_readings(
 
 
 def _score_readings(
-  name: str, arguments: Sequence[Hashable], calendar: Calendar
+  name: str, arguments: Sequence[Hashable], log_odds: float, calendar: Calendar
 ) -> Float[np.ndarray, " V"]:
   """Returns log p(statement | reading), up to a constant."""
   readings, value = calendar.readings, arguments[0]
@@ -351,9 +360,11 @@ def _score_readings(
     is_near = (readings.months == value) & readings.is_leap
   elif name == "leap" and value:
     is_near = abs(readings.months - value) <= readings.is_leap
-  log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, LOG_ERROR_ODDS[name])
-  log_p = np.where(match_readings(name, value, readings), 0.0, log_odds)
-  reign_name = arguments[1] if len(arguments) > 1 else None
+  near_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
+  log_p = np.where(match_readings(name, value, readings), 0.0, near_odds)
+  reign_name = (
+    arguments[1] if len(arguments) > 1 and name != CYCLE_STATEMENT else None
+  )
   if reign_name is not None:
     # By the calendar of the reign that is printed with the month.
     members = calendar.memberships
@@ -363,7 +374,7 @@ def _score_readings(
     is_of_reign = np.zeros(len(log_p), bool)
     is_of_reign[members.readings[is_reign]] = True
     weight = np.where(is_of_reign, -readings.log_weights, 0.0)
-    log_p = np.where(is_of_reign, log_p + weight, np.minimum(log_p, log_odds))
+    log_p = np.where(is_of_reign, log_p + weight, np.minimum(log_p, near_odds))
   return log_p
 
 
@@ -377,6 +388,51 @@ def name_calendars(section: Section) -> Section:
     for statement in section.statements
   )
   return dataclasses.replace(section, statements=tuple(statements))
+
+
+# Years by which a chronicle may count an era otherwise than the table.
+_MAX_MISCOUNT, _MIN_COUNTED = 2, 2
+
+
+def count_years(
+  sections: Sequence[Section], calendar: Calendar
+) -> list[Section]:
+  """Returns sections whose years of eras are those of the cycle beside them.
+
+  「（辛巳）天福元年」 is 981, though the table begins 天福 in 980, and so is
+  what the text counts after it.
+  """
+  counts: dict[str, collections.Counter[tuple[int, int]]] = {}
+  for section in sections:
+    cycle = find_statement(section, CYCLE_STATEMENT)
+    _, era, number = find_statement(section, "year") or (None, None, 0)
+    if not cycle or era is None or not number:
+      continue
+    for row in calendar.find_reigns(era):
+      first = calendar.timeline.reigns[row].accession
+      printed = sexagenary.cyclic_index_of_year(first + number - 1)
+      offset = (cycle[1] - int(printed) + 30) % 60 - 30
+      if abs(offset) <= _MAX_MISCOUNT:
+        counts.setdefault(era, collections.Counter())[first, offset] += 1
+  first_years = {}
+  for era, found in counts.items():
+    (pair, count), *_ = found.most_common(1)
+    # One year alone is misprinted.
+    if pair[1] and count >= _MIN_COUNTED:
+      first_years[era] = sum(pair)
+  if not first_years:
+    return list(sections)
+  result, first = [], None
+  for section in sections:
+    _, era, number = find_statement(section, "year") or (None, None, 0)
+    if era is not None:
+      first = first_years.get(era)
+    if number and first is not None:
+      year = (COMMON_YEAR_STATEMENT, first + number - 1)
+      statements = (year if s[0] == "year" else s for s in section.statements)
+      section = dataclasses.replace(section, statements=tuple(statements))
+    result.append(section)
+  return result
 
 
 # The decoder is too sure of a text with lost or misplaced entries: the same

@@ -450,7 +450,7 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
   pair = note["pair"] or note["last_pair"]
   if pair:
     name = re.search(sexagenary.PAIR_PATTERN, pair)[0]
-    statements.append(("cycle", sexagenary.parse_cyclic_index(name)))
+    statements.append(("cycle", sexagenary.parse_cyclic_index(name), True))
   return dataclasses.replace(
     date,
     end=note.end(),

@@ -73,6 +73,8 @@ DOUBTFUL_MONTH_STATEMENT = "doubtful month"
 UNKNOWN_ERA_STATEMENT = "unknown era"
 # Astronomical year, 「（1900年）」.
 COMMON_YEAR_STATEMENT = "common year"
+# Year of the cycle, and whether brackets or small type set it apart.
+CYCLE_STATEMENT = "cycle"
 # Years since the last that is printed; a section has the year itself.
 RELATIVE_YEAR_STATEMENT = "relative year"
 
