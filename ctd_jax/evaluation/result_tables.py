@@ -95,6 +95,12 @@ VIEWS = {
     "family": "all",
     "metrics": "seconds,processor,gibibytes,disk,load",
   },
+  "books": {
+    "dataset": "books",
+    "split": "test",
+    "metrics": "sections,sure,judged,right@sure,right@unsure,lost,seconds,"
+    "seconds/1000",
+  },
   "chronicles": {
     "dataset": "chronicles",
     "split": "test",

@@ -73,16 +73,17 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("passages", "p", "p_said", "p_again", "falls", "within_.1", "median"),
     ),
   },
-  # Places of chronicles that are dated by their order; the system is the text.
-  # Published books and a gold of their printed heads.
+  # Published books dated by their order, against their printed heads; the
+  # system is the book, the family its kind.
   "books": {
     "mode": ("printed",),
     "family": ("annals", "diary", "gazetteer", "table"),
     "metric": (
-      *("sections", "sure", "right@sure", "right@unsure", "judged"),
-      *("lost", "seconds"),
+      *("sections", "sure", "judged", "right@sure", "right@unsure"),
+      *("lost", "seconds", "seconds/1000"),
     ),
   },
+  # Places of chronicles that are dated by their order; the system is the text.
   "chronicles": {
     "track": runs.TRACKS,
     "mode": (

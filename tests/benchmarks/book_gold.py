@@ -2,7 +2,8 @@
 
 A book's printed heads are carried forward in its raw lines. Years and months
 are those of the DILA Time Authority; a day of the cycle counts if the month has
-it and the days go forward. Where a reader would doubt, nothing is said.
+it, sxtwl gives it that name, and the days go forward. Where a reader would
+doubt, nothing is said.
 """
 
 import bisect
@@ -14,6 +15,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import sxtwl
 
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import books
@@ -150,7 +153,12 @@ def _find_forward_run(candidates: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 def _find_days(
-  text: str, start: int, stop: int, first_day: int, length: int
+  text: str,
+  start: int,
+  stop: int,
+  first_day: int,
+  length: int,
+  line_starts: frozenset[int] = frozenset(),
 ) -> tuple[list[tuple[int, int]], int]:
   """Returns (position behind, day) of the days of a month, and all pairs."""
   candidates, num_pairs = [], 0
@@ -162,10 +170,19 @@ def _find_days(
     offset = (cyclic - (first_day - 11)) % 60
     if offset < length:
       # The day of the month's own date counts most.
-      weight = 3 if match.start() == start else 1
+      is_head = match.start() == start or match.start() in line_starts
+      weight = 3 if is_head else 1
       candidates.append((match.end(), first_day + offset, weight))
   run = _find_forward_run(candidates)
   return [candidates[index][:2] for index in run], num_pairs
+
+
+def _confirm_day(printed: str, day: int) -> bool:
+  """Returns whether sxtwl gives a day the name that is printed."""
+  date = sxtwl.JD2DD(day)
+  name = sxtwl.fromSolar(int(date.Y), int(date.M), int(date.D)).getDayGZ()
+  cyclic = gold.parse_day(printed, 0)
+  return (cyclic % 10, cyclic % 12) == (name.tg, name.dz)
 
 
 def _find_doubtful(record: gold.GoldRecord) -> list[tuple[int, int]]:
@@ -188,13 +205,22 @@ def _find_doubtful(record: gold.GoldRecord) -> list[tuple[int, int]]:
 
 
 def _date_annals(
-  juan: _Juan, heads: Sequence[YearHead], table: MonthTable
+  juan: _Juan,
+  heads: Sequence[YearHead],
+  table: MonthTable,
+  is_diary: bool = False,
 ) -> tuple[Truth, ...]:
-  """Returns the dates of annals by the heads of their years."""
+  """Returns the dates of annals by the heads of their years.
+
+  A diary is of a known year, and its days head lines.
+  """
   texts = ["".join(lines).translate(_SHAPES) for lines in juan]
   entries = [Entry(text, Place(f"{n}.txt", 1)) for n, text in enumerate(texts)]
   records = gold.date_records(entries, heads, table, gold.RUNNING)
   of_years: list[tuple[int, list[Truth], int, int]] = []
+  line_starts = frozenset(
+    itertools.accumulate(map(len, juan[0]), initial=0) if is_diary else ()
+  )
   offset = 0
   for record in records:
     text = record.entry.text
@@ -210,10 +236,17 @@ def _date_annals(
       stop = bisect.bisect_left(starts, place.position)
       stop = starts[stop] if stop < len(starts) else len(text)
       days, num_pairs = _find_days(
-        text, place.position, stop, month.first_day, table.lengths[month]
+        text,
+        place.position,
+        stop,
+        month.first_day,
+        table.lengths[month],
+        line_starts,
       )
       truths = [truth] + [
-        truth._replace(position=offset + end, day=day) for end, day in days
+        truth._replace(position=offset + end, day=day)
+        for end, day in days
+        if _confirm_day(text[end - 2 : end], day)
       ]
       if of_years and of_years[-1][0] == month.year:
         _, before, num_days, num_all = of_years.pop()
@@ -229,7 +262,9 @@ def _date_annals(
       truth
       for _, truths, num_days, num_pairs in of_years
       # Else a head was missed or misread.
-      if num_pairs < _MIN_PAIRS or num_days >= _MIN_FITTING * num_pairs
+      if is_diary
+      or num_pairs < _MIN_PAIRS
+      or num_days >= _MIN_FITTING * num_pairs
       for truth in truths
     )
   )
@@ -355,33 +390,30 @@ def _read_kings(
   return GoldBook(lines, tuple(truths))
 
 
-def _read_line_heads(
+def _read_eras(
   book: Book, files: Sequence[pathlib.Path], outside: pathlib.Path
 ) -> GoldBook:
-  """Eras at the head of a line date what follows them."""
-  juan = _read_han(files)
+  """Eras date what follows them."""
+  lines = _join(_read_han(files))
   table, years = gold.read_dila_months(outside, book.dynasties)
   years = _merge_eras(years)
-  era_pattern = _match_era(years)
   month_pattern = re.compile(rf"[春夏秋冬]?(閏)?(正|{_NUMERAL})月")
-  truths, position = [], 0
-  for line in _join(juan):
-    text = line.translate(_SHAPES)
-    match = era_pattern.match(text)
-    found = match and years.get(
-      (match["era"], gold.parse_numeral(match["year"])), ()
+  truths = []
+  text = "".join(lines).translate(_SHAPES)
+  for match in _match_era(years).finditer(text):
+    name = match["era"], gold.parse_numeral(match["year"])
+    found = years.get(name, ())
+    if len(found) != 1 or text[match.start() - 1] in "自從至以於":
+      continue
+    truth = Truth(match.end(), found[0])
+    printed = month_pattern.match(text, match.end())
+    month = printed and table.find_month(
+      found[0], gold.parse_numeral(printed[2]), bool(printed[1])
     )
-    if found and len(found) == 1:
-      truth = Truth(position + match.end(), found[0])
-      printed = month_pattern.match(text, match.end())
-      month = printed and table.find_month(
-        found[0], gold.parse_numeral(printed[2]), bool(printed[1])
-      )
-      if month:
-        truth = Truth(position + printed.end(), found[0], month[1].first_day)
-      truths.append(truth)
-    position += len(line)
-  return GoldBook(_join(juan), tuple(truths))
+    if month:
+      truth = Truth(printed.end(), found[0], month[1].first_day)
+    truths.append(truth)
+  return GoldBook(lines, tuple(truths))
 
 
 def _read_lists(
@@ -406,6 +438,10 @@ def _read_lists(
         era = match["era"] or era
         found = years.get((era, gold.parse_numeral(match["year"])), ())
         year = found[0] if len(found) == 1 else None
+        cyclic = books.CYCLIC_NOTE.search(raw_line)
+        if year is not None and cyclic:
+          named = _find_cyclic_year(cyclic[1] + cyclic[2], year)
+          year = year if named == year else None  # of another era
       elif not raw_line.startswith("　　　"):
         year = None  # another chapter, or a kind of degree
       if year is not None:
@@ -419,10 +455,16 @@ def _read_cyclic_days(
   book: Book, files: Sequence[pathlib.Path], outside: pathlib.Path
 ) -> GoldBook:
   """A diary of one year that names days of the cycle."""
-  juan = _read_han(files)
-  table, _ = gold.read_dila_months(outside, book.dynasties)
-  heads = [YearHead(0, 0, 0, book.first_year)]
-  return GoldBook(_join(juan), _date_annals([_join(juan)], heads, table))
+  lines = _join(_read_han(files))
+  table, years = gold.read_dila_months(outside, book.dynasties)
+  years = _merge_eras(years)
+  head = YearHead(0, 0, 0, book.first_year)
+  for match in _match_era(years).finditer("".join(lines).translate(_SHAPES)):
+    name = match["era"], gold.parse_numeral(match["year"])
+    if book.first_year in years.get(name, ()):
+      head = YearHead(0, *match.span(), book.first_year)
+      break
+  return GoldBook(lines, _date_annals([lines], [head], table, True))
 
 
 _NUMBERED_DAY = re.compile(
@@ -447,7 +489,8 @@ def _read_numbered_days(
     is_line = match.start() in line_starts
     if number:
       # A month that is printed goes on by three at most, or is cited.
-      if month and not 0 <= (number - month) % 12 <= 3:
+      is_next = 0 <= (number - month) % 12 <= _MAX_STEP
+      if month and not (match["year"] and is_line) and not is_next:
         continue
       year += bool(month) and number < month
       month, is_leap = number, bool(match["leap"])
@@ -642,7 +685,7 @@ _READERS: Mapping[str, _Reader] = {
   "japanese_annals": _read_japanese_annals,
   "cyclic_years": _read_cyclic_years,
   "kings": _read_kings,
-  "line_heads": _read_line_heads,
+  "eras": _read_eras,
   "lists": _read_lists,
   "cyclic_days": _read_cyclic_days,
   "numbered_days": _read_numbered_days,

@@ -134,8 +134,8 @@ BOOKS: Mapping[str, Book] = {
     (1, 19),
     "宋,元",
     GAZETTEER,
-    "line_heads",
-    ("北宋", "南宋", "元/大元"),
+    "eras",
+    ("北宋", "南宋", "蒙古", "元/大元"),
     prints_years=True,
   ),
   "sanshanzhi": Book(
@@ -216,6 +216,7 @@ def _write_number(number: int) -> str:
 
 
 _NOTE = re.compile(r"[(（][^)）]*[)）]|<[^>]*>|&[^;]*;")
+_SUBJECT = re.compile(r"[(（](臣\w{0,2})/?[)）]")  # humble, not a note
 HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 _COLLATION = re.compile(r"　.{0,20}考[證証]\Z")
 _AUTHOR = re.compile(r".{0,30}[撰修註注][\u3000\s]*\Z")
@@ -250,7 +251,7 @@ def read_raw_lines(path: pathlib.Path) -> list[str]:
 
 def read_han(line: str) -> str:
   """Returns the Han characters of a line of main text."""
-  return "".join(HAN.findall(_NOTE.sub("", line)))
+  return "".join(HAN.findall(_NOTE.sub("", _SUBJECT.sub(r"\1", line))))
 
 
 def parse_numeral(text: str) -> int:
