@@ -30,11 +30,12 @@ _PAIR = re.compile(
 )
 # Shapes that the printers use in eras and dates, and simplified ones.
 _SHAPES = str.maketrans(
-  "寳厯歴熈寜寕徳𥘉黄嵗卽夘太綂夀闰历宁统开寿庆显赞录会应绍兴兴",
-  "寶曆曆熙寧寧德初黃歲即卯大統壽閏曆寧統開壽慶顯贊祿會應紹興興",
+  "寳𢎞㑹厯歴熈寜寕徳𥘉黄嵗卽夘太綂夀闰历宁统开寿庆显赞录会应绍兴兴",
+  "寶弘會曆曆熙寧寧德初黃歲即卯大統壽閏曆寧統開壽慶顯贊祿會應紹興興",
 )
 _MAX_STEP = 3  # years that a head may go on by
-_MAX_LINE_STEP = 5  # the same at the head of a line
+_MAX_BACK = 10  # years that a juan may begin before the end of the last
+_MAX_LINE_STEP = 30  # the same at the head of a line
 _MAX_CYCLIC_STEP = 30  # the same of years of the cycle
 _MIN_PAIRS = 8  # of a year, to doubt it for its days of the cycle
 _MAX_STRANGE = 3  # months out of order in a year whose rest is believed
@@ -76,7 +77,7 @@ def find_year_heads(
 ) -> tuple[list[YearHead], tuple[int, int]]:
   """Returns the years that a juan prints, and the last that goes forward.
 
-  An era counts where it goes on by at most three years, or by five at the
+  An era counts where it goes on by at most three years, or by thirty at the
   head of a line; a year without an era is the next of the era before. Any
   other may be cited, and what follows it is not known.
   """
@@ -89,7 +90,7 @@ def find_year_heads(
       by_name.setdefault(name, set()).update(found)
   eras = sorted({era for era, _ in by_name}, key=len, reverse=True)
   pattern = re.compile(
-    rf"(?<![為爲曰改號])(?:(?P<era>{'|'.join(eras)})|(?<![一二三四五六七八九十廿卅]))"
+    rf"(?<![為爲曰改號])(?P<era>{'|'.join(eras)})?"
     rf"(?P<year>{_NUMERAL})[年載](?:{_PAIR.pattern})?"
     rf"(?=[春夏秋冬閏]|[正臘]月|{_NUMERAL}月)"
   )
@@ -98,19 +99,29 @@ def find_year_heads(
     for year in found:
       numbers_of_year.setdefault(year, set()).add(number)
   heads = []
+  # The end of a reign can be told before the reign that follows: the first
+  # year of a juan may run back.
+  least, ceiling = last[0] - _MAX_BACK, last[0] + _MAX_STEP
   for match in pattern.finditer(text.translate(_SHAPES)):
     number = gold.parse_numeral(match["year"])
     year = None
+    is_line = match.start() in line_starts
+    for start in range(match.start("year") + 1, match.end("year")):
+      # 「入貢者三」 ends a line, 「九年春正月」 heads the next.
+      tail = gold.parse_numeral(text[start : match.end("year")])
+      if start in line_starts and tail == last[1] + 1:
+        number, is_line = tail, True
     if match["era"]:
-      is_line = match.start() in line_starts
       most = _MAX_LINE_STEP if is_line else _MAX_STEP
       fitting = [
         year
         for year in by_name.get((match["era"], number), ())
-        if last == (0, 0) or 0 <= year - last[0] <= most
+        if last == (0, 0) or least <= year <= max(last[0] + most, ceiling)
       ]
       year = min(fitting, default=None)
-    elif last != (0, 0):
+    elif last != (0, 0) and (
+      is_line or text[match.start() - 1] not in "一二三四五六七八九十廿卅"
+    ):
       year = next(
         (
           last[0] + step
@@ -123,6 +134,7 @@ def find_year_heads(
       )
     if year is not None:
       last = year, number
+      least = year
     heads.append(YearHead(record, *match.span(), year))
   return heads, last
 
