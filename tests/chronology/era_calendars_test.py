@@ -154,6 +154,21 @@ def test_parallel_states_name_a_day_by_their_own_calendars(calendar):
   assert (months["曹魏"], months["蜀漢"]) == (6, 5)
 
 
+@pytest.mark.parametrize(
+  ("year", "month", "day"),
+  # Days that 魏書 prints, in months that 宋 had a month earlier.
+  [(6, 3, "庚申"), (9, 2, "癸卯")],
+)
+def test_wei_had_leap_months_of_its_own(calendar, year, month, day):
+  (found,) = calendar.find_months("太平真君", year, month)
+  first = int(calendar.first_days[found.month])
+  days = [
+    sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(first + n))
+    for n in range(29)
+  ]
+  assert day in days
+
+
 def test_a_leap_month_is_found_apart(calendar):
   (leap,) = calendar.find_months("清宣統", 3, leap=True)
   assert calendar.label_month(leap.month) == "6L"
