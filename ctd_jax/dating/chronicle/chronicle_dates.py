@@ -18,11 +18,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ctd_jax.chronology import reigns, sexagenary
-from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
   MONTH_DAY_STATEMENT,
+  DatePart,
   DateStatement,
   Section,
   find_statement,
@@ -229,6 +230,8 @@ def _locate_section(
   if not dates.is_fixed[row] and dates.probabilities[row, 0] < CERTAIN:
     months.update(dates.credible.months_of(row).tolist())
     months.discard(len(dates.calendar))
+  if section.extent is not None:
+    months = _extend(months, section.extent, dates.calendar)
   spans = set()
   for ordinal in months:
     day_there = statement and month_days.find_day(
@@ -246,6 +249,16 @@ def _locate_section(
     day is None and not month_days.has_table,
     tuple(sorted(months)),
   )
+
+
+def _extend(
+  months: Collection[int], extent: DatePart, calendar: Calendar
+) -> set[int]:
+  """Returns the months of the years or seasons that some months are in."""
+  part = calendar.years * MONTHS_PER_YEAR
+  if extent == DatePart.SEASON:
+    part = part + (calendar.months - 1) // MONTHS_PER_SEASON
+  return {*np.flatnonzero(np.isin(part, part[[*months]])).tolist()}
 
 
 def find_day_statement(section: Section) -> DateStatement | None:

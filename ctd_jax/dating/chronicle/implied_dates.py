@@ -21,6 +21,7 @@ from ctd_jax.dating.chronicle.sections import (
   MONTH,
   MONTH_DAY_STATEMENT,
   NAMED,
+  NO_DATE,
   RELATIVE_YEAR_STATEMENT,
   SEASON,
   YEAR,
@@ -38,7 +39,10 @@ _YEAR_SIGN = "[年歲嵗歳]"
 _RELATIVE = re.compile(
   rf"(?:(?P<same_year>[是同其此本]{_YEAR_SIGN})"
   rf"|(?P<next_year>(?:[越又其]?[明次翌]|踰|逾){_YEAR_SIGN})"
-  "|(?P<same_month>[是同其此本]月)|(?P<next_month>[翌次踰逾]月))"
+  "|(?P<same_month>[是同其此本]月)|(?P<next_month>[翌次踰逾]月)"
+  # 「是冬十月」 is a month.
+  rf"|(?P<same_season>是[{SEASONS}](?![{SEASONS}侯國國人官姬月正閏十"
+  rf"{numerals.UNIT_DIGITS}])))"
   rf"(?P<season>，?[{SEASONS}](?![{SEASONS}侯國國人官姬]))?"
 )
 # What follows, in the same sentence, what somebody plans: 「明年，當大舉」.
@@ -68,7 +72,13 @@ def _read_relative_date(
   prefix_end = match.start("season") if match["season"] else match.end()
   head = next(
     name
-    for name in ("same_year", "next_year", "same_month", "next_month")
+    for name in (
+      "same_year",
+      "next_year",
+      "same_month",
+      "next_month",
+      "same_season",
+    )
     if match[name]
   )
   rest = next(
@@ -94,7 +104,7 @@ def _read_relative_date(
   if head.startswith("same"):
     smallest = DatePart.SEASON if head == "same_year" else DatePart.MONTH_DAY
     if rest is None or rest.first_part < smallest:
-      return None
+      return _read_same_time(match, text)
     if head == "same_month" and not is_punctuated(text):
       return None
     relation = ((RELATIVE_YEAR_STATEMENT, 0),) * (head == "same_year")
@@ -125,6 +135,24 @@ def _read_relative_date(
     may_be_length=False,
     is_tail=False,
   )
+
+
+def _read_same_time(match: re.Match[str], text: str) -> PrintedDate | None:
+  """Returns 「是歲」 as a date that leaves its day; None for other words."""
+  if match[0][0] not in ("是" if not is_punctuated(text) else "是其同"):
+    return None
+  # As a month it opens a clause; it fixes nothing that the order does not.
+  part = DatePart.MONTH
+  return PrintedDate(*match.span(), part, part, NO_DATE, ())
+
+
+def find_extent(head: str) -> DatePart | None:
+  """Returns the year or season that a section tells of as a whole, 「是歲」."""
+  match = _RELATIVE.fullmatch(head)
+  if match is None or not (match["same_year"] or match["same_season"]):
+    return None
+  is_year = match["same_year"] and not match["season"]
+  return DatePart.YEAR if is_year else DatePart.SEASON
 
 
 def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
@@ -163,19 +191,18 @@ def name_fitting_years(
   A life tells 「太和七年閏四月生，二十一年正月丙申立」: where the month of that
   year has the day, it is a year of that era, and the order says less.
   """
-  named = [
-    date.start
+  named = {
+    date.start: date.statements[0]
     for date in dates
     if date.kind == NAMED and date.last_part >= DatePart.MONTH
-  ]
+  }
   if not named or calendar.readings.day_spans is None:
     return
-  statements = {date.start: date.statements[0] for date in dates}
   starts = iter([*named, np.inf])
   start, last = next(starts), None
   for draft in drafts:
     while start < draft.start:
-      last, start = statements[start], next(starts)
+      last, start = named[start], next(starts)
     if draft.kind != YEAR or last is None:
       continue
     year = draft.statements[0]

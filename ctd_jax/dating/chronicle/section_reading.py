@@ -20,6 +20,7 @@ from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.diaries import DiaryDay
 from ctd_jax.dating.chronicle.implied_dates import (
   NUMBER_OF_DAY,
+  find_extent,
   lead_days,
   name_fitting_years,
   resolve_relative_years,
@@ -605,6 +606,7 @@ def _read_record(
       tuple(draft.statements),
       draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
       draft.start in told,
+      find_extent(text[draft.start : draft.date_end]),
     )
     for draft, stop in zip(drafts, stops, strict=True)
   ]

@@ -141,6 +141,8 @@ class Section:
   statements: tuple[DateStatement, ...] = ()
   is_heading: bool = False  # whether it holds only a date or a heading
   may_be_told: bool = False  # whether the record may only mention its date
+  # The year or season that it tells of as a whole, 「是歲」.
+  extent: DatePart | None = None
   # Whether it is in a stretch outside the calendar's time.
   is_of_other_time: bool = False
   # Whether it is in the month of the section before it, without doubt.
