@@ -51,7 +51,7 @@ def test_rows_of_a_table_stay_and_get_columns(tmp_path, reader):
   assert not rows[2]["date_name"]
   assert rows[4]["note"] == "line\nbreak"
   assert int(rows[4]["date_readings"]) > 5
-  assert "日本光明天皇建武元年" in rows[4]["date_others"]
+  assert "日本後醍醐天皇建武元年" in rows[4]["date_others"]
 
 
 def test_tabs_and_byte_order_marks_are_kept(tmp_path, reader):

@@ -14,7 +14,6 @@ from ctd_jax.chronology import (
   calendar_tables,
   era_calendars,
   numerals,
-  sexagenary,
 )
 from ctd_jax.chronology.era_calendars import ALL_POLITIES
 
@@ -58,12 +57,7 @@ class CalendarNames:
     self._member_eras = source.member_eras.tolist()
     self._member_years = source.regnal_years.tolist()
     self._member_days = source.member_days.tolist()
-    # The first of a Gregorian month of its number begins no lunar month.
-    civil = np.stack(
-      [source.years, source.months, np.ones_like(source.months)], axis=-1
-    )
-    gregorian = sexagenary.to_gregorian_dates(source.first_days)
-    self._is_civil = (gregorian == civil).all(-1).tolist()
+    self._is_civil = source.is_civil.tolist()
     self._starts = np.searchsorted(
       source.member_months, np.arange(len(source) + 1)
     ).tolist()

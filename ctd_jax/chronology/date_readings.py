@@ -34,10 +34,9 @@ from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, Timeline
 from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
-# By name; -1 is the last day of a month, whatever its length.
-_DAYS_BY_NAME = {"朔": 1, "望": 15, "既望": 16, "晦": -1}
-_DAYS_BY_NAME |= {"元日": 1, "元旦": 1, "除夕": -1, "歲除": -1}
-_MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "除夕": 12, "歲除": 12}
+_DAYS_BY_NAME = {"朔": 1, **dates.DAYS_BY_NAME}
+# They counted by the eras of the dynasties in the north, most of the time.
+_FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
 _TEN_DAYS = {"上": (1, 10), "中": (11, 20), "下": (21, 30)}
 _GAP = r"[，、．.,\s]*"
 # What follows a month: 「廿六日」, 「六日戊申」, 「丁酉朔六日壬寅」.
@@ -215,12 +214,14 @@ class DateReader(CalendarNames):
     if western:
       return self._read_western(text, _read_iso(western))
     folded = numerals.fold_script(text)
-    found = None
+    found = first = None
     for match, cue in dates.iterate_matches(folded, self.timeline):
       if cue.reign:
         return self._read_reign(text, folded, match, cue)
-      is_alone = match["common_year"] or cue.year_cycle or cue.day
-      if found is None and is_alone and not (cue.day and cue.month):
+      # A pair after other parts of a date, 「十年正月辛未朔壬申」, is a day.
+      first = first or cue
+      is_year = cue.year_cycle or (cue.day and cue is first and not cue.month)
+      if found is None and (match["common_year"] or is_year):
         found = match, cue
     western = _ISO_DATE.search(text)
     if western:
@@ -232,14 +233,8 @@ class DateReader(CalendarNames):
     for date in western_dates.find_western_dates(text):
       if date.year is not None:
         return self._read_western(text, date)
-    raise DateError(self._explain(folded), text)
-
-  def _explain(self, folded: str) -> Note:
-    """Returns why a text has no reading."""
-    found = next(dates.iterate_matches(folded, self.timeline), None)
-    if found:
-      return Note("reading.unread.era")
-    return Note("reading.unread")
+      first = date
+    raise DateError(Note("reading.unread" + ".era" * bool(first)), text)
 
   # Chinese dates.
 
@@ -284,7 +279,14 @@ class DateReader(CalendarNames):
         text,
         cue.start,
       )
-    return sorted(readings, key=self._find_rank)
+    readings.sort(key=self._find_rank)
+    # States that counted alike are parallel names of one reading.
+    kept: dict[tuple[str, int, int], DateReading] = {}
+    for reading in readings:
+      kept.setdefault(
+        (reading.era, reading.first_day, reading.last_day), reading
+      )
+    return list(kept.values())
 
   def _read_cyclic_year(
     self,
@@ -407,6 +409,9 @@ class DateReader(CalendarNames):
     months = in_use or months
     first = self._first_days[months[0]]
     last = self._first_days[months[-1]] + self._lengths[months[-1]] - 1
+    if in_use and cue.season is None:  # a year ends where its era does
+      first = max(first, self._member_days[year[months[0]]][0])
+      last = min(last, self._member_days[year[months[-1]]][1])
     return [
       self._make_reading(text, months, year, first, last, None, faults, notes)
     ]
@@ -548,10 +553,13 @@ class DateReader(CalendarNames):
 
   def _find_rank(self, reading: DateReading) -> tuple:
     era = self.calendar.eras[reading._era]
+    place, *length = self._ranks[era.polity.number]
     return (
       len(reading.contradictions),
       len(reading.assumptions),
-      self._ranks[era.polity.number],
+      place,
+      era.polity.name in _FOLLOWERS,
+      length,
       -era.years,
     )
 
@@ -690,7 +698,7 @@ def _read_day(folded: str, start: int) -> PrintedDay:
   return PrintedDay(
     match.end(),
     number,
-    _MONTHS_BY_DAY.get(match["name"]),
+    dates.MONTHS_BY_DAY.get(match["name"]),
     pair and _mend_pair(pair),
     new_moon and _mend_pair(new_moon),
     _TEN_DAYS.get(match["ten_days"]),

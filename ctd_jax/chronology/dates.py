@@ -72,6 +72,12 @@ MONTH_NAMES |= {
   f"建{branch}": month
   for month, branch in enumerate("寅卯辰巳午未申酉戌亥子丑", start=1)
 }
+# Days by name; -1 is the last one, whatever the month's length. 朔 is not here:
+# it stands after a pair too.
+DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1, "元日": 1, "元旦": 1}
+DAYS_BY_NAME |= {"歲除": -1, "除夕": -1}
+# Days that belong to one month, printed or not.
+MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "歲除": 12, "除夕": 12}
 # Not 正月, which was two months before it in 690-700.
 FIRST_BY_NUMBER = re.compile(f"(?<![{UNIT_DIGITS}十有廿卄卅卌])[一1１]月")
 _MONTH_PATTERN = (

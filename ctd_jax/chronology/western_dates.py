@@ -158,6 +158,14 @@ _CHINESE_DATE = re.compile(
   rf"(?:\s{{0,4}}(?P<day>{NUMERAL_PATTERN})\s{{0,4}}[日號号])?)?"
 )
 _YEAR = re.compile(_YEAR_PATTERN)
+# A year, month or day of ISO 8601; of running text only a day, since "1906-07"
+# may be two years.
+ISO_DATE = re.compile(
+  r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
+)
+_ISO_DAY = re.compile(
+  r"(?<![\w.:/-])(?P<year>-?\d{4})-(?P<month>\d{2})-(?P<day>\d{2})(?![\w:/-])"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +204,7 @@ def find_western_dates(text: str) -> list[WesternDate]:
   taken = [False] * len(text)
   for pattern, read in (
     (_CHINESE_DATE, _read_chinese_date),
+    (_ISO_DAY, _read_iso_day),
     (_ROMAN_DAY, _read_roman_day),
     (_DAY_OF_MONTH, _read_day),
     (_MONTH_THEN_DAY, _read_day),
@@ -356,6 +365,14 @@ def _read_year(match: re.Match[str]) -> WesternDate | None:
     1 - year if is_before else year,
     has_era=match["year_bare"] is None,
   )
+
+
+def _read_iso_day(match: re.Match[str]) -> WesternDate | None:
+  year, month, day = map(int, match.group("year", "month", "day"))
+  is_month = 1 <= month <= MONTHS_PER_YEAR
+  if not is_month or not 1 <= day <= _MONTH_LENGTHS[month - 1] + (month == 2):
+    return None
+  return WesternDate(*match.span(), year, month, day, has_era=True)
 
 
 def _read_chinese_date(match: re.Match[str]) -> WesternDate | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from xml.parsers import expat
 
+from ctd_jax.chronology.western_dates import ISO_DATE
 from ctd_jax.texts.plain import match_year_heading
 from ctd_jax.texts.works import (
   HEADING,
@@ -57,7 +58,6 @@ _READING_ELEMENTS = frozenset(("rdg", "del", "sic", "reg", "abbr", "surplus"))
 _CHOSEN = ("sic", "reg", "abbr")
 _MAX_GAP = 1000
 # Plain `when`: what ctd_jax guessed is in `when-iso`.
-_ISO_DATE = re.compile(r"-?\d{4}(?:-\d\d){0,2}\Z")
 _LINE_HYPHEN = re.compile(r"[A-Za-zſ]-\s*\Z")
 # EEBO/TCP marks the hyphen at the end of a printed line.
 _LINE_HYPHEN_GLYPH = "EOLhyphen"
@@ -242,12 +242,12 @@ class _TeiReader:
     bounds = [
       value
       for key in ("when", "notBefore", "notAfter")
-      if _ISO_DATE.match(value := attributes.get(key, ""))
+      if ISO_DATE.fullmatch(value := attributes.get(key, ""))
     ]
     # A range within one year is that year.
     for length in (None, -3, -6):
       shared = {value[:length] for value in bounds}
-      if len(shared) == 1 and _ISO_DATE.match(date := shared.pop()):
+      if len(shared) == 1 and ISO_DATE.fullmatch(date := shared.pop()):
         self._counts["dates in markup"] += 1
         self._assembly.add_note(date, self._place, "date")
         return

@@ -1,33 +1,63 @@
-"""Conversion of dates, compared with sxtwl, and its speed on one core.
+"""Conversion of dates, compared with other libraries, and its speed.
 
-  python -m tests.benchmarks.conversions --num_dates=20000
+  python -m tests.benchmarks.conversions --num_dates=20000 --wareki=WAREKI
 
-Random days of the lunar months of eight long eras are written as dates, read,
-and compared with the day and the cyclic day that sxtwl gives. sxtwl computes
-months by the rules of 1645; where a calendar of the time had another leap month
-or new moon, the two differ, and the months are listed.
+Random days of long eras are written as dates, read, and compared: those of
+China with sxtwl and lunar_python, those of Japan, 645 to 1872, with the tables
+of the Ruby library wareki (https://github.com/sugi/wareki, its folder
+lib/wareki), which are those of 日本暦日原典. The packages are of the extra
+[conversions].
+
+sxtwl and lunar_python compute with one algorithm of another author each; where
+a calendar of the time had another leap month or new moon, they differ from it,
+and from one another. Months with differences are listed.
 """
 
 import argparse
+import bisect
 import collections
+import pathlib
 import random
+import re
 import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+import lunar_python
 import sxtwl
 
 from ctd_jax.chronology import date_readings, numerals, sexagenary
 
 # State, era, astronomical year of 元年, years.
 _ERAS = (
+  ("東漢", "建武", 25, 31),
+  ("東漢", "永平", 58, 18),
+  ("晉", "太康", 280, 10),
+  ("南朝宋", "元嘉", 424, 29),
+  ("隋", "開皇", 581, 20),
+  ("唐", "貞觀", 627, 23),
   ("唐", "開元", 713, 29),
+  ("唐", "大中", 847, 13),
   ("宋", "元豐", 1078, 8),
+  ("宋", "紹興", 1131, 32),
   ("元", "至正", 1341, 28),
+  ("明", "洪武", 1368, 31),
   ("明", "嘉靖", 1522, 45),
-  ("明", "萬曆", 1573, 48),
+  ("明", "萬曆", 1573, 47),
   ("清", "康熙", 1662, 61),
   ("清", "乾隆", 1736, 60),
   ("清", "光緒", 1875, 34),
+  ("", "民國", 1912, 38),
 )
+_NUM_LISTED = 40
+
+
+class Sample(NamedTuple):
+  """A date as text, and the day that others say it is."""
+
+  text: str
+  day: int  # Julian day number
+  others: tuple[tuple[int, int, bool, int], ...] = ()  # year ... day of a month
 
 
 def main() -> None:
@@ -35,46 +65,146 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--num_dates", type=int, default=20_000)
   parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument("--wareki", type=pathlib.Path)
   options = parser.parse_args()
-  dates = make_dates(options.num_dates, random.Random(options.seed))
-  reader = date_readings.load_reader("zh")
-  differences = collections.Counter()
-  for text, day, cycle in dates:
-    reading = reader.read(text)[0]
-    if (reading.first_day, reading.cyclic_day) != (day, cycle):
-      month = text.rpartition("月")[0]
-      differences[f"{month}月", reading.first_day - day] += 1
-  num_agreed = len(dates) - sum(differences.values())
-  print(f"{num_agreed:,} of {len(dates):,} dates agree with sxtwl")
-  for (month, days), number in sorted(differences.items()):
-    print(f"  {month}: {number} dates {days:+d} days")
-  texts = [text for text, _, _ in dates]
+  chance = random.Random(options.seed)
+  china = list(_draw(options.num_dates, lambda: _draw_chinese(chance)))
+  num_alike = sum(len(set(sample.others)) == 1 for sample in china)
+  print(f"sxtwl and lunar_python agree on {num_alike:,} of {len(china):,}")
+  compare("sxtwl", china, "zh")
+  compare(
+    "both",
+    [it for it in china if len(set(it.others)) == 1],
+    "zh",
+    is_short=True,
+  )
+  if options.wareki:
+    tables = JapaneseTables(options.wareki)
+    japan = list(_draw(options.num_dates, lambda: tables.draw(chance)))
+    compare("wareki", japan, "ja")
   for name in ("明", "zh", "all"):
-    measure_speed(name, [t for t in texts if name != "明" or t[0] == "明"])
+    measure_speed(
+      name, [it.text for it in china if name != "明" or it.text[0] == "明"]
+    )
 
 
-def make_dates(
-  number: int, chance: random.Random
-) -> list[tuple[str, int, str]]:
-  """Returns dates with their Julian day numbers and cyclic days."""
-  dates = []
-  while len(dates) < number:
-    state, era, first_year, num_years = chance.choice(_ERAS)
-    year = chance.randint(1, num_years)
-    month, number_of_day = chance.randint(1, 12), chance.randint(1, 29)
-    day = sxtwl.fromLunar(first_year + year - 1, month, number_of_day, False)
-    julian_day = sexagenary.to_julian_day(
-      day.getSolarYear(), day.getSolarMonth(), day.getSolarDay()
+def _draw(number: int, draw: Callable[[], Sample | None]) -> Iterator[Sample]:
+  while number:
+    sample = draw()
+    if sample:
+      number -= 1
+      yield sample
+
+
+def compare(
+  name: str, samples: list[Sample], calendars: str, is_short: bool = False
+) -> None:
+  """Prints how many first readings are the days of another library."""
+  reader = date_readings.load_reader(calendars)
+  differences = collections.Counter()
+  for sample in samples:
+    try:
+      readings = reader.read(sample.text)
+    except ValueError as error:
+      differences[sample.text.partition("年")[0] + "年", str(error)[:60]] += 1
+      continue
+    if readings[0].first_day != sample.day:
+      days = [it.first_day - sample.day for it in readings]
+      kind = "as second reading" if 0 in days else f"{days[0]:+d} days"
+      differences[sample.text.partition("月")[0] + "月", kind] += 1
+  num_agreed = len(samples) - differences.total()
+  print(f"{num_agreed:,} of {len(samples):,} dates agree with {name}")
+  if not is_short:
+    kinds = collections.Counter()
+    for (_, kind), number in differences.items():
+      kinds[kind] += number
+    print("  by kind:", dict(kinds.most_common(12)))
+    for (month, kind), number in sorted(differences.items())[:_NUM_LISTED]:
+      print(f"  {month}: {number} {kind}")
+
+
+def _draw_chinese(chance: random.Random) -> Sample | None:
+  state, era, first_year, num_years = chance.choice(_ERAS)
+  if era == "民國":  # months of its dates are Gregorian unless it says 農曆
+    state, mark = "", "農曆"
+  else:
+    mark = ""
+  day = sexagenary.to_julian_day(first_year, 3, 1) + chance.randrange(
+    int((num_years - 0.5) * 365)
+  )
+  year, month, number = sexagenary.to_civil_date(day)
+  theirs = sxtwl.fromSolar(year, month, number)
+  first = (
+    theirs.getLunarYear(),
+    theirs.getLunarMonth(),
+    theirs.isLunarLeap(),
+    theirs.getLunarDay(),
+  )
+  solar = lunar_python.Solar.fromYmd(year, month, number)
+  lunar = solar.getLunar()
+  second = (
+    lunar.getYear(),
+    abs(lunar.getMonth()),
+    lunar.getMonth() < 0,
+    lunar.getDay(),
+  )
+  regnal_year = first[0] - first_year + 1
+  if not 1 <= regnal_year <= num_years:
+    return None
+  text = _write(state + era, regnal_year, *first[1:], mark)
+  return Sample(text, day, (first, second))
+
+
+def _write(
+  name: str, year: int, month: int, is_leap: bool, day: int, mark: str = ""
+) -> str:
+  year, month = (
+    first if number == 1 else numerals.format_numeral(number)
+    for number, first in ((year, "元"), (month, "正"))
+  )
+  return (
+    f"{name}{year}年{mark}{'閏' * is_leap}{month}月"
+    f"{numerals.format_numeral(day)}日"
+  )
+
+
+class JapaneseTables:
+  """Eras and months of the Ruby library wareki."""
+
+  def __init__(self, folder: pathlib.Path):
+    text = (folder / "calendar_def.rb").read_text(encoding="utf-8")
+    self._first_year = int(re.search(r"YEAR_MIN = (\d+)", text)[1])
+    self._last_day = int(re.search(r"JD_MAX = (\d+)", text)[1])
+    self._years = [int(it, 16) for it in re.findall("0x[0-9a-f]{10}", text)]
+    self._first_days = [year & 0x3FFFFF for year in self._years]
+    text = (folder / "era_def.rb").read_text(encoding="utf-8")
+    eras = re.findall(r'Era.new\("(..+?)", (\d+), (\d+), (\d+)\)', text)
+    self._eras = [
+      (name, int(year), int(start), int(end))
+      for name, year, start, end in dict.fromkeys(eras)
+      if int(start) < self._last_day
+    ]
+
+  def draw(self, chance: random.Random) -> Sample | None:
+    """Returns a random day between the first and the last day of an era."""
+    day = chance.randrange(self._eras[0][2], self._last_day)
+    # An era ends on the first day of the next.
+    eras = [era for era in self._eras if era[2] <= day < era[3]]
+    if not eras:
+      return None
+    name, first_year, _, _ = chance.choice(eras)
+    place = bisect.bisect_right(self._first_days, day) - 1
+    # Bits: first day 0-21, month i long 22+i, thirteen months 35, leap 36-39.
+    packed, year = self._years[place], self._first_year + place
+    number, month, leap = day - self._first_days[place], 0, packed >> 36
+    while number >= (length := 29 + (packed >> 22 + month & 1)):
+      number, month = number - length, month + 1
+    is_leap = bool(leap) and month == leap
+    month = month + 1 - (bool(leap) and month >= leap)
+    return Sample(
+      _write("日本" + name, year - first_year + 1, month, is_leap, number + 1),
+      day,
     )
-    pair = day.getDayGZ()
-    text = (
-      f"{state}{era}{numerals.format_numeral(year) if year > 1 else '元'}年"
-      f"{numerals.format_numeral(month) if month > 1 else '正'}月"
-      f"{numerals.format_numeral(number_of_day)}日"
-    )
-    cycle = sexagenary.STEMS[pair.tg] + sexagenary.BRANCHES[pair.dz]
-    dates.append((text, julian_day, cycle))
-  return dates
 
 
 def measure_speed(calendars: str, texts: list[str]) -> None:

@@ -82,7 +82,7 @@ def test_longer_times_are_intervals():
   assert read_days("萬曆十五年春", "明") == ["1587-02-07/1587-05-07"]
   assert read_days("萬曆十五年三月上旬", "明") == ["1587-04-08/1587-04-17"]
   # The rest of 290 has another era.
-  assert read_days("永熙元年", "晉") == ["0290-04-27/0291-02-15"]
+  assert read_days("永熙元年", "晉") == ["0290-05-16/0291-02-15"]
   (reading,) = ctd_jax.parse_date("萬曆十五年三月", "zh,ja")
   assert reading.parallel_names == ("日本正親町天皇天正十五年三月",)
 
@@ -201,3 +201,52 @@ def test_months_of_a_year_have_their_names():
   tang = date_readings.load_reader("唐").list_months("載初元年")
   numbers = [names[0][-2:] for _, names in tang]
   assert numbers[:4] == ["正月", "二月", "一月", "二月"]
+
+
+@pytest.mark.parametrize(
+  ("text", "calendars"),
+  [
+    # A year without an era, though a pair that could name a year follows.
+    ("十年春正月辛未朔壬申", "ja"),
+    ("八年春正月壬午朔丙戌", "ja"),
+    ("五年正月朔癸卯", "zh"),
+    # A Western day without a year.
+    ("the 28. of October", "zh"),
+    ("3 May", "all"),
+    ("on May 3", "all"),
+  ],
+)
+def test_a_date_without_its_era_or_year_says_so(text, calendars):
+  with pytest.raises(DateError) as caught:
+    date_readings.parse_date(text, calendars)
+  assert caught.value.problem.code == "reading.unread.era"
+
+
+@pytest.mark.parametrize(
+  ("text", "edtf"),
+  [
+    ("光宅元年", "0684-10-21/0685-02-11"),
+    ("證聖元年", "0694-11-26/0695-10-24"),
+    ("乾元元年", "0758-03-22/0759-02-06"),
+    ("萬曆四十八年", "1620-02-04/1620-08-27"),
+  ],
+)
+def test_years_begin_and_end_with_their_era(text, edtf):
+  assert read_days(text, "zh")[0] == edtf
+
+
+@pytest.mark.parametrize(
+  ("text", "state"),
+  [
+    ("開運二年五月", "後晉"),
+    ("天成三年", "後唐"),
+    ("貞明三年", "後梁"),
+    ("太平興國二年", "宋"),
+  ],
+)
+def test_states_that_counted_alike_are_one_reading(text, state):
+  (reading,) = date_readings.parse_date(text, "zh")
+  assert reading.polity == state
+  assert any("吳越" in name for name in reading.parallel_names) or (
+    state == "後梁"
+  )

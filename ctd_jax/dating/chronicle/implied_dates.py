@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.chronology import numerals, sexagenary
-from ctd_jax.chronology.dates import SEASONS
+from ctd_jax.chronology.dates import DAYS_BY_NAME, MONTHS_BY_DAY, SEASONS
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   COMMON_YEAR_STATEMENT,
@@ -299,10 +299,6 @@ _NAMED_DAY = re.compile(
   f"(?P<name>既望|望(?=[日夜]|{sexagenary.PAIR_PATTERN}|{_CLAUSE_END})"
   "|晦(?![冥暝昧盲])|元[日旦]|歲除|除夕)(?:(?<![日除夕旦])日(?!有?[食蝕]))?"
 )
-_DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1, "元日": 1, "元旦": 1}
-_DAYS_BY_NAME |= {"歲除": -1, "除夕": -1}
-# Days that belong to one month, printed or not.
-_MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "歲除": 12, "除夕": 12}
 # Without a month before them these are days for certain.
 _OPENING_DAY = re.compile("元[日旦]|歲除|除夕|[晦望]日|既望")
 _SENTENCE_ENDS = "。！？；○ \u3000\n"
@@ -388,8 +384,8 @@ def _find_named_days(text, month_ends, year_ends):
   """Yields 「望」 and 「晦」 after a month, 「元旦」 after a year or alone."""
   for match in _NAMED_DAY.finditer(text):
     name, start = match["name"], match.start()
-    day = _DAYS_BY_NAME[name]
-    month = _MONTHS_BY_DAY.get(name)
+    day = DAYS_BY_NAME[name]
+    month = MONTHS_BY_DAY.get(name)
     if _follows(start, month_ends, text):
       yield _make_day(*match.span(), day, True, False)
       continue

@@ -15,7 +15,7 @@ import numpy as np
 from ctd_jax.chronology import reigns as reigns_lib
 from ctd_jax.chronology import sexagenary, western_dates
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Reign, Timeline
-from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.chronology.western_dates import ISO_DATE, WesternDate
 from ctd_jax.dating.chronicle.calendar import (
   MAX_YEAR,
   Calendar,
@@ -283,9 +283,6 @@ def read_western_sections(
   ]
 
 
-_ISO_DATE = re.compile(r"(-?\d{4})(?:-(\d\d))?(?:-(\d\d))?\Z")
-
-
 def add_editors_dates(
   records: Sequence[Entry], sections: Sequence[Section], is_western_text: bool
 ) -> list[Section]:
@@ -308,7 +305,7 @@ def add_editors_dates(
 def _add_editors_date(
   section: Section, text: str, is_western_text: bool
 ) -> Section:
-  iso = _ISO_DATE.match(text)
+  iso = ISO_DATE.fullmatch(text)
   heading = None if iso else match_year_heading(text)
   if not iso and not heading:
     return section

@@ -20,15 +20,13 @@ from ctd_jax.chronology import dates, reigns, sexagenary, western_dates
 from ctd_jax.chronology.dates import SEASONS, DateCue
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.chronology.western_dates import ISO_DATE
 from ctd_jax.dating.chronicle import western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.utils.notes import Note
 from ctd_jax.utils.unicode_text import normalize
 
 FORMS = Note("problem.forms")
-_ISO_DATE = re.compile(
-  r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
-)
 _LEAP_LABEL = re.compile(r"(\d{1,2})L(?=月)")
 _LOOKS_ISO = re.compile(r"[-\d.~?%X{}\[\]]+")
 _OPEN_ENDS = ("", "..")
@@ -62,7 +60,7 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
   elif len(ends) > 2 or all(end in _OPEN_ENDS for end in ends):
     raise ValueError(Note("problem.date.interval", text=text))
   else:
-    iso_dates = [_ISO_DATE.fullmatch(end) for end in ends]
+    iso_dates = [ISO_DATE.fullmatch(end) for end in ends]
     is_named = np.ones(len(calendar), bool)
     if all(iso_dates) and (
       _read_iso_days(iso_dates[0])[0] > _read_iso_days(iso_dates[1])[1]
@@ -102,7 +100,7 @@ def _find_months_of_date(
 ) -> tuple[
   Bool[np.ndarray, " K"], Bool[np.ndarray, " K"], Bool[np.ndarray, " K"]
 ]:
-  match = _ISO_DATE.fullmatch(text)
+  match = ISO_DATE.fullmatch(text)
   if match is not None:
     first, last = _read_iso_days(match)
     if match["day"] is None and western.is_western(calendar):
