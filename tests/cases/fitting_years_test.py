@@ -96,3 +96,8 @@ def test_a_day_belongs_to_the_whole_date_right_before_it(line, is_led):
   statements = sections[-1].statements
   assert (("year", "正平", 1) in statements) == is_led
   assert (("month", 6) in statements) == is_led
+
+
+def test_a_relative_year_after_a_birth_is_read():
+  line = "世宗太和七年閏四月生於平城明年秋七月丙申行幸"
+  assert read_heads(line, "北魏")[-1][0] == "明年秋七月丙申"

@@ -89,6 +89,8 @@ def _read_relative_date(
     ),
     None,
   )
+  if head == "same_year" and rest is not None and rest.kind == NAMED:
+    return dataclasses.replace(rest, start=match.start())
   if rest is not None and rest.first_part < DatePart.SEASON:
     rest = None
   if rest is None and match["season"] and head.endswith("year"):
@@ -203,7 +205,7 @@ def name_fitting_years(
   for draft in drafts:
     while start < draft.start:
       last, start = named[start], next(starts)
-    if draft.kind != YEAR or last is None:
+    if draft.kind != YEAR or last is None or not draft.statements:
       continue
     year = draft.statements[0]
     if (
