@@ -36,7 +36,7 @@ _SHAPES = str.maketrans(
 _MAX_STEP = 3  # years that a head may go on by
 _MAX_BACK = 10  # years that a juan may begin before the end of the last
 _MAX_LINE_STEP = 30  # the same at the head of a line
-_MAX_CYCLIC_STEP = 30  # the same of years of the cycle
+_MAX_CYCLIC_STEP = 10  # the same of years of the cycle
 _MIN_PAIRS = 8  # of a year, to doubt it for its days of the cycle
 _MAX_STRANGE = 3  # months out of order in a year whose rest is believed
 _MIN_FITTING = 0.8  # share of them that its months must have
@@ -480,7 +480,8 @@ def _read_cyclic_days(
 
 
 _NUMBERED_DAY = re.compile(
-  rf"(?:(?P<year>{_NUMERAL})年)?(?:(?P<leap>閏)?(?P<month>正|{_NUMERAL})月)?"
+  rf"(?:(?P<year>{_NUMERAL})年)?"
+  rf"(?:(?P<leap>閏)月|(?P<leap_of>閏)?(?P<month>正|{_NUMERAL})月)?"
   r"(?P<first>初)?(?P<day>朔|晦|[一二三四五六七八九十廿卅]+日)"
 )
 
@@ -505,7 +506,9 @@ def _read_numbered_days(
       if month and not (match["year"] and is_line) and not is_next:
         continue
       year += bool(month) and number < month
-      month, is_leap = number, bool(match["leap"])
+      month, is_leap = number, bool(match["leap_of"])
+    elif match["leap"]:
+      is_leap = True
     found = month and table.find_month(year, month, is_leap)
     if not found:
       continue
