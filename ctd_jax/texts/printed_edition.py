@@ -109,6 +109,7 @@ def strip_marks(line: str, counts: collections.Counter[str]) -> str:
 _WIDE_QUANTILE = 0.97
 _MIN_LINES_OF_QUANTILE = 1000
 _WIDE_SHARE = 0.65
+_FULL_SHARE = 0.5  # of lines of one width, to be sure of it
 _MIN_PAGE_LENGTH = 60
 
 
@@ -212,7 +213,11 @@ def find_full_width(lines: list[Line]) -> int:
   wide = widths[int(_WIDE_QUANTILE * len(widths)) if is_long else -1]
   wide *= _WIDE_SHARE
   counts = collections.Counter(width for width in widths if width >= wide)
-  return max(counts, key=lambda width: (counts[width], width))
+  full = max(counts, key=lambda width: (counts[width], width))
+  # A line too wide by far hides the width that most lines have.
+  (common, count), *_ = collections.Counter(widths).most_common(1)
+  is_common = count >= _FULL_SHARE * len(widths) and common >= full / 2
+  return common if is_common else full
 
 
 def _find_own_width(juan: list[Line], work_width: int) -> int:

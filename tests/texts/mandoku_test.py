@@ -260,6 +260,12 @@ def test_collation_and_pages_printed_twice_are_apparatus(tmp_path):
   assert not work.commentary().entries
 
 
+def test_a_line_far_too_wide_does_not_hide_the_width_of_the_others(tmp_path):
+  body = f"{LINE[:20]}¶\n{LINE[:20]}¶\n{LINE[:9]}¶\n" * 9 + f"{LINE * 2}¶\n"
+  records = read_one(write_juan(tmp_path, body)).records
+  assert records[0].text == LINE[:20] * 2 + LINE[:9]
+
+
 def test_a_juan_after_collation_in_the_same_file_is_text(tmp_path):
   body = (
     "元年春正月朔¶\n"
