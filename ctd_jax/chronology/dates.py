@@ -28,6 +28,7 @@ from ctd_jax.chronology.numerals import (
   to_simplified,
 )
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey, Timeline
+from ctd_jax.chronology.western_dates import COMMON_ERA_PATTERN
 from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
@@ -105,7 +106,8 @@ _TAIL_PATTERN = (
 # 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits
 # or, in characters, four: 265年, 前722年, 一五八七年.
 _COMMON_YEAR_PATTERN = (
-  r"(?P<common_era>[公西][元曆歷历])?[ \u3000]?(?P<before_era>(?(common_era)前"
+  rf"(?P<common_era>{COMMON_ERA_PATTERN})?[ \u3000]?"
+  r"(?P<before_era>(?(common_era)前"
   r"|(?<![之以此])前(?=[0-9０-９]{3,4}年)))?[ \u3000]?"
   r"(?P<common_year>(?(common_era)(?:[0-9０-９]{1,4}"
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
@@ -141,9 +143,22 @@ _YEAR_PATTERN = (
   rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
 )
 _START_CHARACTERS = (
-  f"元正王閏後臘建農舊陰孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍"
+  f"元正王閏後臘建農舊陰孟仲季太歲公西紀前{SEASONS}{sexagenary.STEMS}已巳戌戍"
   f"{NUMERAL_CHARACTERS}0-9０-９"
 )
+
+
+_NUMBER_PATTERN = f"[0-9元正{UNIT_DIGITS}十百廿卅]"
+# Between the parts of one date, 「十五 年 二 月」.
+_BLANK_IN_DATE = re.compile(
+  rf"(?<={_NUMBER_PATTERN})\s+(?=[年月日])|(?<=閏)\s+(?={_NUMBER_PATTERN})"
+  rf"|(?<=[年月])\s+(?=閏?\s?{_NUMBER_PATTERN}+\s?[月日])"
+)
+
+
+def join_parts(text: str) -> str:
+  """Returns text without the blanks inside of a date."""
+  return _BLANK_IN_DATE.sub("", text)
 
 
 @dataclasses.dataclass(frozen=True)

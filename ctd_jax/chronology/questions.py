@@ -163,7 +163,10 @@ def find_interval_bounds(
 
 # The year that is asked for: of 「哪一年的五月」 the month is known.
 _ASKED_YEAR = re.compile("(?:哪一?|[何幾])年[的之]?")
-_SEASON_WORDS = ("天", "季")
+# 夏天, 秋季; not 「秋天王」, 「冬季孫」.
+SEASON_WORD = re.compile(
+  "(?<=[春夏秋冬])(?:天(?![王子下])|季(?![孫子友姬札氏]))"
+)
 _PAIR_LENGTH = 2  # characters of a sexagenary day
 
 
@@ -212,7 +215,7 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
       # The day may be printed, so it stays a word.
       end = cue.end - (_PAIR_LENGTH if cue.day else 0)
       if cue.season and not (cue.month or cue.day):
-        end += folded.startswith(_SEASON_WORDS, end)  # 夏天, 秋季
+        end += SEASON_WORD.match(folded, end) is not None
       spans.append((cue.start, end))
   if not spans:
     return VagueDate(None, text)

@@ -267,13 +267,6 @@ _TABLE_BY_PART = {
   "lu_release": "lu",
   **dict.fromkeys(_DYNASTY_BY_PART, "tongjian"),
 }
-# 722 BCE, 280 CE, 280, 公元前722年, 西元280年.
-_COMMON_ERA_YEAR = re.compile(
-  r"(?P<before>公元前|西元前|前)?(?:公元|西元)?\s*(?P<number>\d+)\s*年?"
-  r"\s*(?P<era>BCE|BC|CE|AD)?",
-  re.IGNORECASE,
-)
-
 # Rulers' names as the literature in Latin script gives them.
 _RULER_PINYIN = {
   "隱": "Yin",
@@ -522,20 +515,6 @@ def common_era_interval(
 def format_common_era_year(year: int) -> str:
   """Returns an astronomical year as people write it: -721 -> `722 BCE`."""
   return f"{1 - year} BCE" if year < 1 else f"{year} CE"
-
-
-def parse_common_era_year(text: str) -> int:
-  """Returns the astronomical year of `722 BCE`, `280 CE` or 「公元前722年」.
-
-  A bare number is a year of the common era. ValueError for another form or a
-  year 0.
-  """
-  match = _COMMON_ERA_YEAR.fullmatch(text.strip())
-  era = (match["era"] or "").upper() if match else ""
-  if match is None or int(match["number"]) < 1 or (match["before"] and era):
-    raise ValueError(Note("problem.calendar.year", text=text))
-  number = int(match["number"])
-  return 1 - number if match["before"] or era in ("BC", "BCE") else number
 
 
 def make_reign_labels(timeline: Timeline) -> list[str]:

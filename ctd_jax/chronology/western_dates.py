@@ -151,8 +151,14 @@ _SEASON = re.compile(
   rf"(?P<season>winter|spring|summer|autumn|fall)(?![a-z])(?:\s{{1,4}}of(?={_OF_YEAR})"
   rf"{_FULL_DATE_YEAR})?"
 )
+# Names of the common era in Chinese and Japanese. 「紀元」 is also a verb, "to
+# count years", so it counts before what no reign has.
+COMMON_ERA_PATTERN = (
+  r"(?:公[元曆歷历暦]|西[元曆歷历暦紀纪]|(?<!公)[紀纪]元(?=\s*(?:前|"
+  rf"(?:[0-9０-９]{{3,4}}|[{UNIT_DIGITS}][〇零○{UNIT_DIGITS}]{{3}})\s*年)))"
+)
 _CHINESE_DATE = re.compile(
-  r"(?:公元|西元|西曆|西历|公曆|公历)\s{0,4}(?P<before_era>前)?\s{0,4}"
+  rf"{COMMON_ERA_PATTERN}\s{{0,4}}(?P<before_era>前)?\s{{0,4}}"
   rf"(?P<year>[0-9０-９]{{1,4}}|[〇零○{UNIT_DIGITS}]{{2,4}}|{NUMERAL_PATTERN})"
   rf"\s{{0,4}}年?(?:\s{{0,4}}(?P<month>正|{NUMERAL_PATTERN})\s{{0,4}}月"
   rf"(?:\s{{0,4}}(?P<day>{NUMERAL_PATTERN})\s{{0,4}}[日號号])?)?"
@@ -220,6 +226,26 @@ def find_western_dates(text: str) -> list[WesternDate]:
         dates.append(date)
         taken[date.start : date.end] = [True] * (date.end - date.start)
   return sorted(dates, key=lambda date: date.start)
+
+
+def parse_year(text: str) -> int:
+  """Returns the astronomical year of `722 BCE`, 280, -0721 or 「公元前722年」.
+
+  A number without a sign is a year of the common era.
+
+  Raises:
+    ValueError: if the text is anything but a year, or a year 0.
+  """
+  year = text.strip().removesuffix("年")
+  if re.fullmatch("[0-9]{1,4}", year):
+    year += " CE"
+  iso = ISO_DATE.fullmatch(year)
+  if iso and not iso["month"]:
+    return int(year)
+  for date in find_common_era_years(year):
+    if date[:2] == (0, len(year)):
+      return date.year
+  raise ValueError(Note("problem.calendar.year", text=text))
 
 
 def parse_roman_numeral(text: str) -> int:
@@ -402,7 +428,7 @@ def _read_chinese_date(match: re.Match[str]) -> WesternDate | None:
 
 _ERA = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _COMMON_ERA_YEARS_ERA_AFTER = rf"(?:{_ERA}|(?:bce?|ce|ad)(?![a-z]))(?![A-Za-z])"
-_CHINESE_ERA = r"[公西][元曆歷历]\s*"
+_CHINESE_ERA = rf"{COMMON_ERA_PATTERN}\s*"
 _RANGE = (
   r"\s*(?:[-–—~～]+|\.{2,}|(?<=\.)\.|…+|to|until|till|through|and|至|到|迄)\s*"
 )

@@ -351,7 +351,7 @@ def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
   if question.day is not None:
     # A day is in a month with the chance that the calendar gives it.
     weights = index.day_chances[:, question.day]
-  return TimeQuery.make(spans, weights)
+  return TimeQuery.make(spans, weights, question.late_spans)
 
 
 def _find_works(

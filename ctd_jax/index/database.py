@@ -17,6 +17,7 @@ import os
 import pathlib
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -133,17 +134,33 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
   return (" OR " if match_any else " AND ").join(dict.fromkeys(phrases)) or None
 
 
+class _PlainLetters(dict):
+  """Code point -> Latin letter without its marks, as FTS5 finds them."""
+
+  def __missing__(self, code: int) -> int:
+    base = ord(unicodedata.normalize("NFD", chr(code))[0])
+    self[code] = base if base < 128 else code
+    return self[code]
+
+
+_TO_PLAIN_LETTERS = _PlainLetters()
+
+
+def _fold_letters(text: str) -> str:
+  """Returns text folded as full text is, of the same length."""
+  usual = fold_text(text).translate(_TO_PLAIN_LETTERS)
+  folded = usual.casefold()
+  return folded if len(folded) == len(usual) else usual  # as of ß
+
+
 def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
   """Returns the positions of phrases in a text, in order, for highlights."""
   normalized = normalize(text)
-  usual = fold_text(normalized.text)
-  folded = usual.casefold()
-  if len(folded) != len(usual):  # as of ß: positions would move
-    folded = usual
+  folded = _fold_letters(normalized.text)
   spans: set[tuple[int, int]] = set()
   for word in words:
     tokens = _WORD.findall(
-      _SINGLE.sub(r" \g<0> ", fold_text(normalize(word).text).casefold())
+      _SINGLE.sub(r" \g<0> ", _fold_letters(normalize(word).text))
     )
     if tokens:
       pattern = r"[\W_]*".join(map(re.escape, tokens))

@@ -6,6 +6,7 @@ verifies files, hashes, rows, full text and vectors.
 
 import contextlib
 import pathlib
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
@@ -32,10 +33,11 @@ from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
 from ctd_jax.index.vectors import WorkVectors
 from ctd_jax.utils import notes
+from ctd_jax.utils.unicode_text import normalize
 
 # Records of each work that are looked up in the full text.
 _NUM_SAMPLED = 20
-_EXCERPT = 6  # characters looked up
+_EXCERPT = re.compile(r".{0,6}\w{0,40}", re.DOTALL)  # looked up
 _WIDTH = 13  # of the names of lines
 _MAX_WARNINGS = 3  # of each work
 
@@ -196,8 +198,9 @@ def _check_full_text(
   """Checks that the full text finds words of some records."""
   step = max(work.num_records // _NUM_SAMPLED, 1)
   for record in database.fetch_records(connection, work.rows[::step]):
-    match = database.make_match([record.text[:_EXCERPT]])
-    if match is None:
+    match = database.make_match([_EXCERPT.match(record.text)[0]])
+    # Where normalisation changes a text, older indexes hold it as it was.
+    if match is None or normalize(record.text).text != record.text:
       continue
     (is_found,) = connection.execute(
       "SELECT count(*) FROM full_text WHERE full_text MATCH ? AND rowid = ?",

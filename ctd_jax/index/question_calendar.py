@@ -73,6 +73,8 @@ class Question:
   day: int | None = None  # sexagenary, 0 = 甲子
   works: tuple[str, ...] = ()  # names in the index; all if empty
   notes: tuple[Note, ...] = ()  # what was understood and what left out
+  # First and last months of the intervals in which the year had another era.
+  late_spans: tuple[Months, ...] = ()
 
 
 class CalendarMonths:

@@ -13,11 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctd_jax.chronology import dates, numerals, questions, reigns, windows
+from ctd_jax.chronology import (
+  dates,
+  numerals,
+  questions,
+  reigns,
+  sexagenary,
+  windows,
+)
 from ctd_jax.chronology import mentions as mentions_lib
 from ctd_jax.chronology.mentions import DateMention, MentionSearch
 from ctd_jax.chronology.numerals import DateError, fold_script
-from ctd_jax.chronology.western_dates import EraYear
+from ctd_jax.chronology.query_calendar import Months
+from ctd_jax.chronology.western_dates import COMMON_ERA_PATTERN, EraYear
 from ctd_jax.dating.chronicle import eras as eras_lib
 from ctd_jax.dating.chronicle import sections, western
 from ctd_jax.index import calendars, question_calendar, question_spans
@@ -38,6 +46,7 @@ _RULER_ENDINGS = frozenset("公王侯伯帝宗")
 _MAX_RULER = 4  # characters quoted
 # What may come before a year without a reign: not 「哪一年」, 「每三年」.
 _BEFORE_YEAR = re.compile(r"(?:^|[\s，、。；：的□在於自從至到及與和]|自從)$")
+_PAIR = re.compile(sexagenary.PAIR_PATTERN)
 _BLANK = "□"  # for what is not a regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _NUM_EXAMPLES = 3
@@ -48,7 +57,9 @@ _EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
 _NUMBERED_DAY = re.compile(
   f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
 )
-_WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
+_WESTERN_MONTH = re.compile(
+  rf"{COMMON_ERA_PATTERN}\s*前?\s*\S{{1,5}}年\s*\S{{1,3}}月\Z"
+)
 # Readers of running text expect a place after these range words.
 _RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
 
@@ -299,19 +310,12 @@ class QuestionDates:
   rest: str  # text with dates blanked, of the same length
   notes: tuple[Note, ...]  # what was understood
   is_season_alone: bool = False  # whether all it says is a season of any year
+  late_spans: tuple[Months, ...] = ()  # before the era that it names
 
 
 _SEASON_ALONE = re.compile("[春夏秋冬]")
-# Other names of the common era, of the same length.
-_COMMON_ERA = re.compile(
-  r"西[暦紀]|(?<!公)紀元(?=\s*前?\s*[\d一二三四五六七八九])"
-)
-_NUMBER = f"[0-9元正{''.join(numerals.UNIT_DIGITS)}十百廿卅]"
-_BLANK_BEFORE_YEAR = re.compile(rf"(?<=[\u3400-\u9fff])\s+(?={_NUMBER}+\s?年)")
-# 「萬曆 十五 年 二 月」: parts of one date.
-_BLANK_IN_DATE = re.compile(
-  rf"(?<={_NUMBER})\s+(?=[年月日])|(?<=[年月])\s+(?=閏?\s?{_NUMBER}+\s?[月日])"
-  rf"|(?<=閏)\s+(?={_NUMBER})"
+_BLANK_BEFORE_YEAR = re.compile(
+  rf"(?<=[\u3400-\u9fff])\s+(?=(?:元|{numerals.NUMERAL_PATTERN})\s?年)"
 )
 
 
@@ -344,7 +348,9 @@ def _read_dates(
 
   def join(match: re.Match[str]) -> str:
     folded = fold_script(text[: match.start()])
-    is_reign = any(folded[-length:] in names for length in range(2, 6))
+    ends = [folded[-length:] for length in range(2, 6)]
+    # One that the calendar lacks, too, so that the answer says so.
+    is_reign = any(end in names or eras_lib.find_years(end, 1) for end in ends)
     return "" if is_reign else match[0]
 
   text = _BLANK_BEFORE_YEAR.sub(join, text)
@@ -355,7 +361,7 @@ def _read_dates(
   for span in spans:
     characters[span.start : span.end] = _BLANK * (span.end - span.start)
   blanked = "".join(characters)
-  _check_eras(text, blanked, months)
+  notes += _check_eras(text, blanked, months)
   notes += [span.note for span in spans if span.note]
   choices = list_choices(
     text,
@@ -374,6 +380,7 @@ def _read_dates(
       notes += list_doubts(choices[0], readings[0], months)
   else:
     intervals, used = _find_months_of_any_year(text, blanked, months, notes)
+  late_spans = _find_late_spans(choices, readings, months, notes)
   days = question_calendar.find_days(blanked, months)
   if days and intervals:
     reigns_named = [
@@ -398,7 +405,9 @@ def _read_dates(
       for span in intervals
     )
   ]
-  blanks = windows.blank_window_words(fold_script(blanked), used)
+  folded = fold_script(blanked)
+  used = [_with_season_word(mention, folded) for mention in used]
+  blanks = windows.blank_window_words(folded, used)
   rest = "".join(
     " " if blank == " " else character
     for character, blank in zip(printed_text, blanks, strict=True)
@@ -411,14 +420,14 @@ def _read_dates(
     rest,
     tuple(notes),
     bool(intervals) and _SEASON_ALONE.fullmatch(used_text) is not None,
+    late_spans,
   )
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
   # 「五年春夏」 means 五年春至夏; 「四、五年」 and 「四年或五年」 mean
   # 四年至五年. The number of a day is dropped: an index knows months only.
-  text = _COMMON_ERA.sub("公元", text)
-  text = _BLANK_IN_DATE.sub("", text)
+  text = dates.join_parts(text)
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)
@@ -447,41 +456,104 @@ def _list_used(
   return sorted(used, key=lambda mention: (mention.start, mention.end))
 
 
-def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
-  """Raises QuestionError for a year of an era that the calendar lacks."""
+def _find_late_spans(
+  choices: Sequence[DateChoice],
+  readings: Sequence[DateMeaning],
+  months: CalendarMonths,
+  notes: list[Note],
+) -> tuple[Months, ...]:
+  """Returns the months of first years that were over when their era began.
+
+  Args:
+    notes: list that receives a note on each.
+  """
+  members = months.calendar.memberships
+  named = {choice.name: choice.anchor for choice in choices}
+  late = np.zeros(len(months), bool)
+  in_use = np.zeros(len(months), bool)
+  for reading in readings:
+    anchor = named[reading.name]
+    first, last, _ = reading.span
+    rows = members.lunations[
+      np.isin(members.reigns + 1, anchor.reigns) & members.in_use
+    ]
+    rows = rows[(rows >= first) & (rows <= last)]
+    if not len(rows):
+      continue
+    in_use[rows.min() : last + 1] = True
+    if (
+      anchor.months is None
+      and anchor.is_bare_year
+      and anchor.year == 1
+      and rows.min() > first == months.find_year(anchor.reigns[0], 1).first
+    ):
+      late[first : rows.min()] = True
+      before = Months(first, int(rows.min()) - 1)
+      names = question_calendar.name_months(before, months)
+      notes.append(
+        Note("note.question.before_era", date=reading.name, names=names)
+      )
+  return tuple(find_runs(late & ~in_use))
+
+
+def _with_season_word(mention: DateMention, folded: str) -> DateMention:
+  """Returns a mention with the second character of 秋天."""
+  if not questions.SEASON_WORD.match(folded, mention.end):
+    return mention
+  return dataclasses.replace(mention, end=mention.end + 1)
+
+
+def _check_eras(text: str, blanked: str, months: CalendarMonths) -> list[Note]:
+  """Raises QuestionError for a year of an era that the calendar lacks.
+
+  Before a sexagenary pair, 「萬曆丁亥」, it may be a word: returns notes.
+  """
   eras = [
     era
     for written in (blanked, fold_script(blanked).translate(_RANGE_WORDS))
     for era in eras_lib.find_unknown_eras(written, months.calendar)
   ]
-  for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
+
+  def find_before(suffix: re.Match[str]) -> list[eras_lib.UnknownEra]:
     first_year = f"{blanked[: suffix.start()]}元年"
-    eras += [
-      era
+    return [
+      dataclasses.replace(era, stop=suffix.end())
       for era in eras_lib.find_unknown_eras(first_year, months.calendar)
       if era.known and era.stop == len(first_year)
     ]
+
+  for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
+    eras += find_before(suffix)
   for era in eras:
-    if era.known:
-      hint = Note(
-        "problem.question.reign.known", states=era.list_owners("note.owner")
-      )
-    elif era.nearest:
-      hint = Note("problem.question.reign.near", names=", ".join(era.nearest))
-    else:
-      numbers = range(1, min(len(months.timeline.reigns), _NUM_EXAMPLES) + 1)
-      names = map(months.timeline.full_reign_name, numbers)
-      hint = Note("problem.question.reign.write", names="、".join(names))
-    raise QuestionError(
-      Note(
-        "problem.question.reign",
-        text=text[era.start : era.stop],
-        name=era.name,
-        calendar=months.timeline.name,
-        years=format_years(months.years),
-        hint=hint,
-      )
+    raise QuestionError(_describe_era(era, text, months))
+  return [
+    _describe_era(era, text, months)
+    for pair in _PAIR.finditer(blanked)
+    for era in find_before(pair)
+  ]
+
+
+def _describe_era(
+  era: eras_lib.UnknownEra, text: str, months: CalendarMonths
+) -> Note:
+  if era.known:
+    hint = Note(
+      "problem.question.reign.known", states=era.list_owners("note.owner")
     )
+  elif era.nearest:
+    hint = Note("problem.question.reign.near", names=", ".join(era.nearest))
+  else:
+    numbers = range(1, min(len(months.timeline.reigns), _NUM_EXAMPLES) + 1)
+    names = map(months.timeline.full_reign_name, numbers)
+    hint = Note("problem.question.reign.write", names="、".join(names))
+  return Note(
+    "problem.question.reign",
+    text=text[era.start : era.stop],
+    name=era.name,
+    calendar=months.timeline.name,
+    years=format_years(months.years),
+    hint=hint,
+  )
 
 
 def _find_months_of_any_year(

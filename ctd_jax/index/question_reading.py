@@ -273,6 +273,7 @@ class QuestionReader:
       day=dates.days[0].index if dates.days else None,
       works=works,
       notes=tuple(dict.fromkeys(notes)),
+      late_spans=dates.late_spans,
     )
 
   def _sort_readings(

@@ -25,7 +25,8 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
-from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.chronology.western_dates import COMMON_ERA_PATTERN, WesternDate
 from ctd_jax.dating.chronicle import written_dates
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 from ctd_jax.utils import notes
@@ -37,19 +38,17 @@ _OF_DYNASTY = re.compile("[朝代]|時期|[初末中晚]期|[初末]年|中葉")
 # 「永嘉初」 is a part of the reign; which, is not said.
 _VAGUE_SUFFIX = re.compile("[末初中晚]")
 _CENTURY = re.compile(
-  rf"(?:[公西][元曆歷历])?(?P<before>前)?\s*第?(?P<number>\d{{1,2}}|{numerals.NUMERAL_PATTERN})"
+  rf"(?:{COMMON_ERA_PATTERN})?(?P<before>前)?\s*第?(?P<number>\d{{1,2}}|{numerals.NUMERAL_PATTERN})"
   r"世[紀纪]|(?P<latin>\d{1,2})(?:st|nd|rd|th)[\s-]century"
   r"(?:\s*(?P<era>B\.?C\.?(?:E\.?)?|C\.?E\.?|A\.?D\.?)(?![A-Za-z]))?",
   re.IGNORECASE,
 )
 _YEARS_PER_CENTURY = 100
-# A year alone has its sign: of "0476" the era is not said.
 _ISO_DATE = re.compile(
-  r"(?<![\w.:/-])(?:(?P<year>-?\d{4})-(?P<month>0[1-9]|1[0-2])(?:-\d\d)?"
-  r"|-\d{4})(?![\w:/-])"
+  rf"(?<![\w.:/-]){western_dates.ISO_DATE.pattern}(?![\w:/-])"
 )
 _DECADE = re.compile(
-  r"(?:[公西][元曆歷历])?\s*(?P<before>前)?\s*(?<![\d-])(?P<number>\d{1,3}0)"
+  rf"(?:{COMMON_ERA_PATTERN})?\s*(?P<before>前)?\s*(?<![\d-])(?P<number>\d{{1,3}}0)"
   r"\s?(?:年代|'?s(?![A-Za-z])(?:\s(?P<era>B\.?C\.?(?:E\.?)?|C\.?E\.?|A\.?D\.?))?)"
 )
 _BARE_YEAR = re.compile(r"\s*(\d{3,4})\s*")
@@ -113,7 +112,7 @@ def _find_western_dates(
   for date in (*western_dates.find_western_dates(text), *_find_months(text)):
     if date.year is None:
       continue
-    is_chinese = text[date.start] in "公西"
+    is_chinese = text[date.start] in "公西紀纪"
     if date.month is not None or date.season not in (None, _WINTER):
       # 「公元311年6月」 is a month of the calendar, as all questions ask it.
       if not is_chinese or _DAY_WORD.search(text[: date.end]):
@@ -149,17 +148,20 @@ def _find_iso_dates(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   """Yields "1831-01", "1830-12-25" and "-0476", of astronomical years."""
   for match in _ISO_DATE.finditer(text):
     start, end = match.span()
+    name, year = match[0], int(match["year"])
     if match["month"] is None:
-      yield _make_year(start, end, int(match[0]), text, months)
+      if year < 0:  # of "0476" the era is not said
+        yield _make_year(start, end, year, text, months)
+      continue
+    if not 1 <= int(match["month"]) <= MONTHS_PER_YEAR:  # "1580-90"
       continue
     try:
-      is_named = written_dates.find_months(match[0], months.calendar)
+      is_named = written_dates.find_months(name, months.calendar)
     except ValueError as error:
       raise DateError(notes.of_error(error), text, start) from None
     lunations = np.flatnonzero(is_named)
-    found = _span_months(lunations, match[0], text, start, months)
-    meaning = Meaning(match[0], found)
-    yield DateSpan(start, end, (meaning,), int(match["year"]), has_month=True)
+    found = _span_months(lunations, name, text, start, months)
+    yield DateSpan(start, end, (Meaning(name, found),), year, has_month=True)
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:

@@ -129,6 +129,8 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
   return merged
 
 
+# Of records before the era that a question names, in its first year.
+_LATE_WEIGHT = 0.01
 # Nats; chosen on validation questions, see docs/results/appendix.md.
 WORD_WEIGHT = 12.0
 # For a record of the month that does not print the day asked for.
@@ -144,16 +146,23 @@ class TimeQuery:
   # Factor of each month's mass, because not every month has a given day; 1 if
   # None.
   month_weights: Float[np.ndarray, " K"] | None = None
+  # Months of `spans` that rank last: of the year asked for, but of another era.
+  late_spans: tuple[tuple[int, int], ...] = ()
 
   @classmethod
   def make(
     cls,
     spans: Sequence[tuple[int, int]],
     month_weights: Float[np.ndarray, " K"] | None = None,
+    late_spans: Sequence[tuple[int, int]] = (),
   ) -> TimeQuery:
     """Returns the query of spans that may overlap."""
     merged = merge_spans([(first, last + 1) for first, last in spans])
-    return cls(tuple((first, end - 1) for first, end in merged), month_weights)
+    return cls(
+      tuple((first, end - 1) for first, end in merged),
+      month_weights,
+      tuple(late_spans),
+    )
 
   @property
   def num_months(self) -> int:
@@ -217,6 +226,16 @@ class WorkPosteriors:
     """Returns every record's probability of the months."""
     return self.postings.sum_mass(query.spans, query.month_weights)
 
+  def score_mass(
+    self, mass: Float[np.ndarray, " n"], query: TimeQuery
+  ) -> Float[np.ndarray, " n"]:
+    """Returns the scores of what `find_mass` returned."""
+    if query.late_spans:
+      late = self.postings.sum_mass(query.late_spans, query.month_weights)
+      mass = mass - (1 - _LATE_WEIGHT) * np.minimum(late, mass)
+    impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
+    return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
+
 
 def rank_by_time(
   works: Sequence[WorkPosteriors],
@@ -240,7 +259,7 @@ def rank_by_time(
       # A record that prints the day shows that its month has it.
       mass = np.where(prints_day, work.find_mass(TimeQuery(query.spans)), mass)
       other_day = np.where(prints_day, 0, _LOG_OTHER_DAY)
-    scores = _score_mass(mass, query) + work.kind_log_p + other_day
+    scores = work.score_mass(mass, query) + work.kind_log_p + other_day
     members = np.arange(len(mass))
     if masks is not None:
       members = np.flatnonzero(masks[work.work.work_id])
@@ -292,10 +311,11 @@ def rank_by_words(
       parts["cosine"] = near.cosines[work_id][indices]
       scores = (1 - dense_weight) * words + dense_weight * parts["dense_score"]
     if query is not None:
-      parts["mass"] = work.find_mass(query)[indices]
+      mass = work.find_mass(query)
+      parts["mass"] = mass[indices]
       parts["kind_log_p"] = work.kind_log_p[indices]
       scores = (
-        _score_mass(parts["mass"], query)
+        work.score_mass(mass, query)[indices]
         + parts["kind_log_p"]
         + WORD_WEIGHT * scores
       )
@@ -315,10 +335,3 @@ def rank_by_words(
 
 def _rank_key(record: RankedRecord) -> tuple[float, int]:
   return -record.score, record.row
-
-
-def _score_mass(
-  mass: Float[np.ndarray, " n"], query: TimeQuery
-) -> Float[np.ndarray, " n"]:
-  impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
-  return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))

@@ -10,12 +10,13 @@ from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import written_dates
 from ctd_jax.index import database
-from ctd_jax.index.question_calendar import WORDS
+from ctd_jax.index.question_calendar import WORDS, QuestionError
 from ctd_jax.index.question_reading import QuestionReader
 
 LU = calendar_lib.make_calendar(reigns.load_timeline("lu_release"))
 CHINA = calendar_lib.load_calendar("zh")
 LU_READER, CHINA_READER = QuestionReader(LU), QuestionReader(CHINA)
+JAPAN_READER = QuestionReader(calendar_lib.load_calendar("ja"))
 
 
 def find_months(reader, text):
@@ -39,12 +40,87 @@ def find_months(reader, text):
     ("1580s", "1580年代"),
     ("1580's", "1580年代"),
     ("公元1580年代", "1580年代"),
+    ("纪元前221年", "221 BCE"),
+    ("光緒二四年八月", "光緒二十四年八月"),
+    ("萬曆一五年二月", "萬曆十五年二月"),
+    ("一五八七年二月", "萬曆十五年二月"),
+    ("康熙六十一年壬寅", "康熙六十一年"),
+    ("萬曆丁亥", "萬曆十五年"),
+    ("光緒戊戌", "光緒二十四年"),
+    ("乾隆甲午年", "乾隆三十九年"),
+    ("萬曆丁亥三月", "萬曆十五年三月"),
+    ("永樂元年秋天", "永樂元年秋"),
   ],
 )
 def test_forms_of_a_time_mean_the_same(text, same):
   expected = find_months(CHINA_READER, same)
   assert expected
   assert find_months(CHINA_READER, text) == expected
+
+
+@pytest.mark.parametrize(
+  ("text", "same"),
+  [
+    ("天保捌年", "1837 CE"),
+    ("天保八年丁酉", "1837 CE"),
+    ("天保丁酉", "1837 CE"),
+    ("嘉永 六 年", "1853 CE"),
+    ("西暦1831年", "1831 CE"),
+  ],
+)
+def test_japanese_times(text, same):
+  assert find_months(JAPAN_READER, text) == find_months(JAPAN_READER, same)
+
+
+def test_an_era_of_another_calendar_is_named():
+  with pytest.raises(QuestionError):
+    JAPAN_READER.read("萬曆 十五 年 二 月")
+  question = JAPAN_READER.read("萬曆丁亥")
+  assert not question.intervals
+  assert "problem.question.reign" in [note.code for note in question.notes]
+  assert not CHINA_READER.read("王彌丁亥").notes
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["秋天有什麼事", "秋季有什麼事", "春天有何記事", "隱公三年冬天有什麼事"],
+)
+def test_the_word_of_a_season_is_no_word(text):
+  question = LU_READER.read(text)
+  assert question.intervals
+  assert not question.words
+
+
+@pytest.mark.parametrize(
+  ("text", "word"), [("秋天王使宰咺來", "天王"), ("冬季孫行父如晉", "季孫")]
+)
+def test_a_name_after_a_season_stays_a_word(text, word):
+  assert any(word in found for found in LU_READER.read(text, WORDS).words)
+
+
+@pytest.mark.parametrize(
+  ("reader", "text", "before"),
+  [
+    (CHINA_READER, "景雲元年", "景龍四年正月至六月"),
+    (CHINA_READER, "晉永熙元年", "太熙元年正月至三月"),
+    (JAPAN_READER, "天保元年", "文政十三年正月至十一月"),
+    (JAPAN_READER, "嘉永元年", "弘化五年正月"),
+  ],
+)
+def test_months_before_an_era_come_last(reader, text, before):
+  question = reader.read(text)
+  assert [tuple(span) for span in question.late_spans] == find_months(
+    reader, before
+  )
+  assert "note.question.before_era" in [note.code for note in question.notes]
+
+
+@pytest.mark.parametrize(
+  "text", ["景雲二年", "景雲元年八月", "710 CE", "洪武元年", "隱公元年"]
+)
+def test_no_months_come_last_of_other_times(text):
+  reader = LU_READER if "公" in text else CHINA_READER
+  assert not reader.read(text).late_spans
 
 
 def test_a_blank_parts_words_from_dates():
@@ -65,8 +141,14 @@ def test_decades_are_ten_years():
   assert {*LU.years[first : last + 1]} == {*range(-688, -678)}
 
 
-@pytest.mark.parametrize("text", ["1830-12-25", "1831-01", "1582-10-15"])
-def test_iso_dates_mean_what_corrections_mean(text):
+@pytest.mark.parametrize(
+  "text",
+  [
+    *("1830-12-25", "1831-01", "1582-10-15", "西暦1587年", "紀元1587年"),
+    *("1587 年 2 月", "萬曆 十五 年 二 月", "萬曆丁亥"),
+  ],
+)
+def test_questions_mean_what_corrections_mean(text):
   months = np.flatnonzero(written_dates.find_months(text, CHINA))
   expected = [(months[0], months[-1])]
   assert find_months(CHINA_READER, text) == expected
@@ -103,6 +185,9 @@ def test_a_season_alone_is_no_time_of_words(text):
     ("人子", "為⼈⼦者", "⼈⼦"),
     ("Köln", "in Ko\u0308ln am", "Ko\u0308ln"),
     ("chronicle", "a chro\u00adnicle of", "chro\u00adnicle"),
+    ("Koln", "in Ko\u0308ln am", "Ko\u0308ln"),
+    ("koln", "in KÖLN am", "KÖLN"),
+    ("Übergang", "der Ubergang", "Ubergang"),
     ("伐齊", "公伐\u200b齊納", "伐\u200b齊"),
   ],
 )

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from ctd_jax.chronology import reigns
+from ctd_jax.chronology import western_dates
 from ctd_jax.dating.chronicle import (
   chronicle_input,
   date_tables,
@@ -168,9 +168,7 @@ def date_file(
   records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(source.reigns, records)
   try:
-    first = source.first_year and reigns.parse_common_era_year(
-      source.first_year
-    )
+    first = source.first_year and western_dates.parse_year(source.first_year)
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
   dates = _date_records(source, records, calendar, first)

@@ -71,8 +71,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
   if match["first"]:
     try:
       first, last = (
-        reigns_lib.parse_common_era_year(match[group])
-        for group in ("first", "last")
+        western_dates.parse_year(match[group]) for group in ("first", "last")
       )
     except ValueError as error:
       raise ValueError(

@@ -213,7 +213,7 @@ def _find_printed_months(
     readings = calendar.readings
     return readings.find_lunations(readings.years == years[0].year)
   # As the tables of dates write a leap month: 光熙1年8L月.
-  text = _LEAP_LABEL.sub(r"閏\1", text)
+  text = dates.join_parts(_LEAP_LABEL.sub(r"閏\1", text))
   matches = list(dates.iterate_matches(fold_script(text), calendar.timeline))
   if (
     len(matches) != 1
