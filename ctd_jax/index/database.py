@@ -84,6 +84,7 @@ _SINGLE = re.compile(
 _BY_NUMBER = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd□〓]")
 _MISSING = str.maketrans({"〓": "□"})
 _WORD = re.compile(r"\w+")
+_KOREAN = re.compile("[\uac00-\ud7a3]")
 
 
 class _SimplifiedCharacters(dict):
@@ -130,8 +131,14 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
     match_any: whether one of the words is enough.
   """
   all_tokens = [_WORD.findall(split_tokens(word)) for word in words]
-  phrases = [f'"{" ".join(tokens)}"' for tokens in all_tokens if tokens]
+  phrases = [quote_phrase(*tokens) for tokens in all_tokens if tokens]
   return (" OR " if match_any else " AND ").join(dict.fromkeys(phrases)) or None
+
+
+def quote_phrase(*tokens: str) -> str:
+  """Returns the FTS5 query for a phrase; a Korean word may have an ending."""
+  is_korean = _KOREAN.match(tokens[-1]) is not None
+  return f'"{" ".join(tokens)}"' + " *" * is_korean
 
 
 class _PlainLetters(dict):

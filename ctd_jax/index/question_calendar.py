@@ -108,6 +108,12 @@ class CalendarMonths:
     """Returns the lunations of a regnal year."""
     return _span(self._lunations(self._find_members(reign, year)))
 
+  def find_start(self, reign: int) -> int | None:
+    """Returns the lunation that a reign came into use in its first year."""
+    members = self._find_members(reign, 1)
+    used = members[self.calendar.memberships.in_use[members]]
+    return int(self._lunations(used).min()) if len(used) else None
+
   def find_month(
     self,
     reign: int,

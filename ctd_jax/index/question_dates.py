@@ -50,6 +50,7 @@ _PAIR = re.compile(sexagenary.PAIR_PATTERN)
 _BLANK = "□"  # for what is not a regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _NUM_EXAMPLES = 3
+_MAX_LATE_NOTES = 3
 _TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
 _NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
 _TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
@@ -465,34 +466,29 @@ def _find_late_spans(
   """Returns the months of first years that were over when their era began.
 
   Args:
-    notes: list that receives a note on each.
+    notes: list that receives a note on each, if they are few.
   """
-  members = months.calendar.memberships
   named = {choice.name: choice.anchor for choice in choices}
   late = np.zeros(len(months), bool)
   in_use = np.zeros(len(months), bool)
+  late_notes = []
   for reading in readings:
     anchor = named[reading.name]
     first, last, _ = reading.span
-    rows = members.lunations[
-      np.isin(members.reigns + 1, anchor.reigns) & members.in_use
-    ]
-    rows = rows[(rows >= first) & (rows <= last)]
-    if not len(rows):
-      continue
-    in_use[rows.min() : last + 1] = True
-    if (
-      anchor.months is None
-      and anchor.is_bare_year
-      and anchor.year == 1
-      and rows.min() > first == months.find_year(anchor.reigns[0], 1).first
-    ):
-      late[first : rows.min()] = True
-      before = Months(first, int(rows.min()) - 1)
-      names = question_calendar.name_months(before, months)
-      notes.append(
+    start = first
+    if anchor.months is None and anchor.is_bare_year and anchor.year == 1:
+      (reign,) = anchor.reigns
+      if months.find_year(reign, 1).first == first:
+        start = months.find_start(reign) or first
+    in_use[start : last + 1] = True
+    late[first:start] = True
+    if start > first:
+      names = question_calendar.name_months(Months(first, start - 1), months)
+      late_notes.append(
         Note("note.question.before_era", date=reading.name, names=names)
       )
+  if len(late_notes) <= _MAX_LATE_NOTES:
+    notes += late_notes
   return tuple(find_runs(late & ~in_use))
 
 

@@ -78,30 +78,27 @@ def search_words(
 
 def _make_steps(phrases: Sequence[Sequence[str]]) -> list[str]:
   """Returns the FTS5 queries for phrases of tokens, ever looser."""
+  quote = database.quote_phrase
   # A character said twice may be found once, and costs as much each time.
   near = [
-    f"NEAR({' '.join(map(_quote, dict.fromkeys(phrase)))}, "
+    f"NEAR({' '.join(quote(token) for token in dict.fromkeys(phrase))}, "
     f"{_MAX_APART + len(phrase) - 2})"
     for phrase in phrases
   ]
   pairs = [
-    _quote(*phrase[start : start + 2])
+    quote(*phrase[start : start + 2])
     for phrase in phrases
     for start in range(max(len(phrase) - 1, 1))
   ]
   steps = (
-    [_quote(*phrase) for phrase in phrases],
+    [quote(*phrase) for phrase in phrases],
     near,
-    [_quote(token) for phrase in phrases for token in phrase],
+    [quote(token) for phrase in phrases for token in phrase],
   )
   return [
     *(" AND ".join(dict.fromkeys(groups)) for groups in steps),
     " OR ".join(list(dict.fromkeys(pairs))[:_MAX_PAIRS]),
   ]
-
-
-def _quote(*tokens: str) -> str:
-  return f'"{" ".join(tokens)}"'
 
 
 def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:

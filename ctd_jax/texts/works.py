@@ -175,8 +175,9 @@ def mark_unencoded(text: str) -> tuple[str, int]:
 
 
 # Between these no space is written: Han, kana, their punctuation, full width.
+# Korean words have spaces.
 _UNSPACED = re.compile(
-  r"[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+  r"[\u2e80-\u312f\u3190-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
   r"\U00020000-\U0003ffff〓□○“”‘’…—]"
 )
 _SPACE = re.compile(r"\s+")

@@ -115,6 +115,18 @@ def list_config_overrides(argv: Sequence[str]) -> list[str]:
   return overrides
 
 
+_MINUS = "\N{MINUS SIGN}"
+_NEGATIVE_YEAR = re.compile(r"-(?=\d{4}(?:-\d\d){0,2}\Z)")
+
+
+def _takes_value(argument: str) -> bool:
+  """Whether the argument after a flag is its value."""
+  name = argument.removeprefix("--")
+  return (
+    name != argument and name in flags.FLAGS and not (flags.FLAGS[name].boolean)
+  )
+
+
 def parse_flags(argv: Sequence[str]) -> list[str]:
   """Returns the arguments that are not flags; --help exits with status 0."""
   for argument in argv:
@@ -125,8 +137,14 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
         f"{files.printable_name(argument)}: not UTF-8; rename the file or "
         "folder"
       ) from None
+  # "-0476" is a year and no flag, unless it is the value of one.
+  values = [
+    argument if _takes_value(before) else _NEGATIVE_YEAR.sub(_MINUS, argument)
+    for before, argument in zip(["", *argv], argv, strict=False)
+  ]
   try:
-    return flags.FLAGS(list(argv))
+    rest = flags.FLAGS(values)
+    return [re.sub(f"^{_MINUS}", "-", argument) for argument in rest]
   except SystemExit as end:
     if _HELP_FLAGS.intersection(argv):
       sys.exit(0)

@@ -1,17 +1,22 @@
 """Questions and words as people write them."""
 
+import json
 import sqlite3
 import unicodedata
 
 import numpy as np
 import pytest
 
+import ctd_jax
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import written_dates
-from ctd_jax.index import database
+from ctd_jax.index import database, index_check
 from ctd_jax.index.question_calendar import WORDS, QuestionError
 from ctd_jax.index.question_reading import QuestionReader
+from ctd_jax.texts import works
+from tests.index import corpora
+from tests.tools import processes
 
 LU = calendar_lib.make_calendar(reigns.load_timeline("lu_release"))
 CHINA = calendar_lib.load_calendar("zh")
@@ -185,6 +190,8 @@ def test_a_season_alone_is_no_time_of_words(text):
     ("人子", "為⼈⼦者", "⼈⼦"),
     ("Köln", "in Ko\u0308ln am", "Ko\u0308ln"),
     ("chronicle", "a chro\u00adnicle of", "chro\u00adnicle"),
+    ("세종", "왕 세종이 말하기를", "세종"),
+    ("세종", unicodedata.normalize("NFD", "세종은 말하였다"), None),
     ("Koln", "in Ko\u0308ln am", "Ko\u0308ln"),
     ("koln", "in KÖLN am", "KÖLN"),
     ("Übergang", "der Ubergang", "Ubergang"),
@@ -208,3 +215,36 @@ def test_words_are_found_in_every_encoding(word, text, printed):
   ((start, end),) = database.find_spans([word], text)
   printed = printed or unicodedata.normalize("NFD", word)
   assert text[start:end] == printed
+
+
+def test_korean_keeps_its_spaces():
+  assert works.normalize_space("왕  세종\n대왕") == "왕 세종 대왕"
+  assert works.normalize_space("왕 世宗　大王") == "왕世宗大王"
+
+
+@pytest.mark.slow
+def test_index_answers_on_the_command_line_as_in_python(tmp_path):
+  text = (
+    "景龍四年正月丙寅，上微行。\n\n六月壬午，帝崩。\n\n景雲元年七月己巳，大赦。"
+    "\n\n八月，作亂。\n\n萬曆十五年二月，왕 세종，河決。\n"
+  )
+  source = tmp_path / "book.txt"
+  source.write_text(unicodedata.normalize("NFD", text), encoding="utf-8")
+  folder = tmp_path / "book.index"
+  corpora.build_index(folder, source, reigns="zh")
+  assert not index_check.check_index(folder)
+  index = ctd_jax.Index.open(folder)
+  for question, first in (
+    ("景雲元年", ("景雲元年", "八月", "六月", "景龍四年")),
+    ("萬曆丁亥", ("萬曆",)),
+    ("1580s", ("萬曆",)),
+    ("세종", ("萬曆",)),
+    ("-0200", ()),
+  ):
+    texts = [record.text for record in index.ask(question).results]
+    assert [*map(str.startswith, texts, first)] == [True] * len(first)
+    assert len(texts) == len(first)
+    command = ("ask", f"--index={folder}", "--json", question)
+    result = processes.run_python("-m", "ctd_jax.ask", *command[1:])
+    answer = json.loads(result.stdout)
+    assert [record["text"] for record in answer["results"]] == texts

@@ -37,6 +37,14 @@ def test_status_says_that_nothing_was_found(index_folder):
   assert not result.stderr
 
 
+@pytest.mark.parametrize("question", ["-0721", "西暦前722年", "722 BCE"])
+def test_years_before_the_common_era_are_questions(index_folder, question):
+  result = ask(f"--index={index_folder}", "--json", question)
+  assert result.returncode == 0, result.stderr
+  rows = [record["row"] for record in json.loads(result.stdout)["results"]]
+  assert rows == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
