@@ -10,6 +10,7 @@ included: viii Kal. Jan. is 25 December. Source: the Roman calendar, as in
 Bickerman, Chronology of the Ancient World (1968), 43-47.
 """
 
+import contextlib
 import dataclasses
 import re
 from typing import NamedTuple
@@ -242,9 +243,10 @@ def parse_year(text: str) -> int:
   iso = ISO_DATE.fullmatch(year)
   if iso and not iso["month"]:
     return int(year)
-  for date in find_common_era_years(year):
-    if date[:2] == (0, len(year)):
-      return date.year
+  with contextlib.suppress(DateError):  # of a year 0
+    for date in find_common_era_years(year):
+      if date[:2] == (0, len(year)):
+        return date.year
   raise ValueError(Note("problem.calendar.year", text=text))
 
 
