@@ -110,6 +110,7 @@ _WIDE_QUANTILE = 0.97
 _MIN_LINES_OF_QUANTILE = 1000
 _WIDE_SHARE = 0.65
 _FULL_SHARE = 0.5  # of lines of one width, to be sure of it
+_NEAR = 0.75  # of the width of the lines that seem full; annals are narrower
 _MIN_PAGE_LENGTH = 60
 
 
@@ -216,7 +217,7 @@ def find_full_width(lines: list[Line]) -> int:
   full = max(counts, key=lambda width: (counts[width], width))
   # A line too wide by far hides the width that most lines have.
   (common, count), *_ = collections.Counter(widths).most_common(1)
-  is_common = count >= _FULL_SHARE * len(widths) and common >= full / 2
+  is_common = count >= _FULL_SHARE * len(widths) and common >= _NEAR * full
   return common if is_common else full
 
 

@@ -261,8 +261,9 @@ def test_collation_and_pages_printed_twice_are_apparatus(tmp_path):
 
 
 def test_a_line_far_too_wide_does_not_hide_the_width_of_the_others(tmp_path):
-  body = f"{LINE[:20]}¶\n{LINE[:20]}¶\n{LINE[:9]}¶\n" * 9 + f"{LINE * 2}¶\n"
-  records = read_one(write_juan(tmp_path, body)).records
+  lines = f"{LINE[:20]}¶\n{LINE[:20]}¶\n{LINE[:9]}¶\n" * 9
+  too_wide = f"{LINE}{LINE[:11]}¶\n" + f"　　{LINE}乙¶\n¶\n" * 2
+  records = read_one(write_juan(tmp_path, lines + too_wide)).records
   assert records[0].text == LINE[:20] * 2 + LINE[:9]
 
 
