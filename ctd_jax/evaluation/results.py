@@ -76,11 +76,11 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # Published books dated by their order, against their printed heads; the
   # system is the book, the family its kind.
   "books": {
-    "mode": ("printed",),
+    "mode": ("printed", "days"),
     "family": ("annals", "diary", "gazetteer", "table"),
     "metric": (
       *("sections", "sure", "judged", "right@sure", "right@unsure"),
-      *("lost", "seconds", "seconds/1000"),
+      *("lost", "seconds", "seconds/1000", "days", "resolved", "agreed"),
     ),
   },
   # Places of chronicles that are dated by their order; the system is the text.
