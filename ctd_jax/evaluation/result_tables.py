@@ -98,6 +98,7 @@ VIEWS = {
   "books": {
     "dataset": "books",
     "split": "test",
+    "mode": "printed",
     "metrics": "sections,sure,judged,right@sure,right@unsure,lost,seconds,"
     "seconds/1000",
   },

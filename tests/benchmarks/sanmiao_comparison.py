@@ -204,8 +204,8 @@ def main() -> None:
       about = result_rows.describe_run("sanmiao_comparison", values["seconds"])
       of_book += [
         results.ResultRow(
-          f"books/{name}",
-          side,
+          "books",
+          name if side == "ctd_jax" else f"{name}-{side}",
           "T0+order",
           "posterior",
           "test",
