@@ -295,10 +295,14 @@ def _iter_reigns_without_era(
 def _read_vietnam(
   months: Sequence[lunations_lib.Lunation],
 ) -> Iterator[_EraRow]:
-  """Yields the eras of `vietnam.tsv`, which count the months of China."""
+  """Yields the eras of `vietnam.tsv`, which count the months of China.
+
+  Without a known first month an era shares its first year with the one before.
+  """
   rows = files.read_tsv_rows(
     FOLDER / "vietnam.tsv",
-    ("polity", "ruler", "name", "spellings", *["first_year", "first", "last"]),
+    ("polity", "ruler", "name", "spellings", "first_year")
+    + ("first", "last", "month_source"),
   )
   first_days = {
     f"{month.year}.{month.month}": month.first_day
@@ -319,8 +323,8 @@ def _read_vietnam(
       [row["name"], *filter(None, row["spellings"].split(","))],
       "zhou_qing",
       first_days[row["first"]],
-      last_days[row["last"]]
-      if row["last"]
+      last_days[row["last"] or f"{following['first_year']}.12"]
+      if row["last"] or not following["month_source"]
       else first_days[following["first"]] - 1,
       int(row["first_year"]),
     )

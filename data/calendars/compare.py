@@ -70,6 +70,9 @@ _FIRST_NUMBERED_DAY = 1683431
 # month. DILA counts 正月, 臘月, 一月 as 1, -1, -2, and 建子月 as 1.
 _WU_ZHOU_DAYS = range(1973067, 1977112)
 _SUZONG_DAYS = range(1999349, 1999511)
+# What DILA counts later or earlier than 日本書紀 (28-29, 27): 天武 from 673, the
+# years of 天智 before his enthronement from 661.
+_YEARS_LATE = {"天武": 1, "中大兄皇子": -1}
 _HISTORICAL = "S"
 # Characters for which editions print another in names of eras.
 _VARIANTS = str.maketrans(
@@ -158,7 +161,7 @@ def _parse_dila_row(country: str, row: Mapping[str, str]) -> DilaMonth:
     dynasty,
     tuple(name.strip("（）()") for name in names),
     bool(names[0]) and names[0][0] not in "（(",
-    int(row["year"]),
+    int(row["year"]) + _YEARS_LATE.get(names[0].strip("（）()"), 0),
     month,
     leap,
     first_day,

@@ -114,24 +114,29 @@ def test_countries_whose_books_print_chinese_eras_have_them():
   assert names == {"唐", "武周"}
 
 
-def date_lines(lines, reigns):
-  """Returns first days, in the Gregorian calendar, of dated lines."""
+def date_lines(lines, reigns, years):
+  """Returns first days, in the Gregorian calendar, of dated lines.
+
+  A part of the calendar makes the test quick.
+  """
+  calendar = calendar_lib.load_calendar(reigns)
+  first, last = years
+  calendar = calendar.take((calendar.years >= first) & (calendar.years <= last))
   records = [
     Entry(line, Place("a.txt", number)) for number, line in enumerate(lines, 1)
   ]
-  dates = chronicle_dating.date_records(
-    records, calendar_lib.load_calendar(reigns)
-  )
+  dates = chronicle_dating.date_records(records, calendar)
   return [
     dated_sections.format_gregorian_day(days.not_before) for days in dates.days
   ]
 
 
 @pytest.mark.parametrize(
-  ("reigns", "lines"),
+  ("reigns", "years", "lines"),
   [
     (
       "民國",
+      (1935, 1950),
       {
         "民國二十六年七月七日，夜，砲聲。": "1937-07-07",
         "農曆六月十五日，祭。": "1937-07-22",
@@ -143,6 +148,7 @@ def date_lines(lines, reigns):
     ),
     (
       "唐",
+      (688, 763),
       {
         "載初元年正月，大赦。": "0689-12-21",
         "臘月，雪。": "0690-01-19",
@@ -157,8 +163,8 @@ def date_lines(lines, reigns):
   ],
   ids=["republic", "tang"],
 )
-def test_months_are_read_by_the_names_they_had(reigns, lines):
-  assert date_lines(lines, reigns) == list(lines.values())
+def test_months_are_read_by_the_names_they_had(reigns, years, lines):
+  assert date_lines(lines, reigns, years) == list(lines.values())
 
 
 @pytest.mark.parametrize(
@@ -181,8 +187,8 @@ def test_a_question_for_a_month_by_its_name(text, month):
   assert calendar.months[found.first] == month
 
 
-# Where the witnesses differ from each other or from the tables. 明治 is counted
-# from the day it was declared, not from the new year before.
+# 文中 began in the fourth month, as CLDR and when_exe say; no day is known. 明治
+# is counted from the day it was declared, not from the new year before.
 _DIFFERENT = {"文中", "明治"}
 
 
