@@ -27,6 +27,10 @@ from ctd_jax_datasets.calendars import lunations as lunations_lib
 
 SANMIAO_VERSION = "0.2.12"
 FOLDER = pathlib.Path(__file__).parent
+VIETNAM_COLUMNS = (
+  *("polity", "ruler", "name", "spellings"),
+  *("first_year", "first", "last", "month_source"),
+)
 _COUNTRY_BY_STREAM = {**dict.fromkeys((1, 2, 3), "zh"), 4: "ja"} | (
   dict.fromkeys((5, 6, 7, 8), "ko")
 )
@@ -299,11 +303,7 @@ def _read_vietnam(
 
   Without a known first month an era shares its first year with the one before.
   """
-  rows = files.read_tsv_rows(
-    FOLDER / "vietnam.tsv",
-    ("polity", "ruler", "name", "spellings", "first_year")
-    + ("first", "last", "month_source"),
-  )
+  rows = files.read_tsv_rows(FOLDER / "vietnam.tsv", VIETNAM_COLUMNS)
   first_days = {
     f"{month.year}.{month.month}": month.first_day
     for month in months

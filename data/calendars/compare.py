@@ -70,7 +70,7 @@ _FIRST_NUMBERED_DAY = 1683431
 # month. DILA counts 正月, 臘月, 一月 as 1, -1, -2, and 建子月 as 1.
 _WU_ZHOU_DAYS = range(1973067, 1977112)
 _SUZONG_DAYS = range(1999349, 1999511)
-# What DILA counts later or earlier than 日本書紀 (28-29, 27): 天武 from 673, the
+# What DILA counts later or earlier than 日本書紀 27-29: 天武 from 673, and the
 # years of 天智 before his enthronement from 661.
 _YEARS_LATE = {"天武": 1, "中大兄皇子": -1}
 _HISTORICAL = "S"

@@ -131,6 +131,7 @@ def date_lines(lines, reigns, years):
   ]
 
 
+@pytest.mark.slow  # the decoder is compiled
 @pytest.mark.parametrize(
   ("reigns", "years", "lines"),
   [
@@ -187,8 +188,8 @@ def test_a_question_for_a_month_by_its_name(text, month):
   assert calendar.months[found.first] == month
 
 
-# 文中 began in the fourth month, as CLDR and when_exe say; no day is known. 明治
-# is counted from the day it was declared, not from the new year before.
+# 文中 began in the fourth month, as CLDR and when_exe say; no day is known.
+# 明治 is counted from the day it was declared, not from the new year before.
 _DIFFERENT = {"文中", "明治"}
 
 
