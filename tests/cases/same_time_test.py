@@ -53,6 +53,26 @@ def test_the_same_month_and_year_open_a_section(line, heads):
   assert len(read_heads(line)) <= len(heads) + ("永樂" in line)
 
 
+@pytest.mark.parametrize(
+  ("line", "heads"),
+  [
+    # Lives and treatises count by it.
+    ("公諱遵洪武三年生從軍有功明年從徐達北征", ["", "明年"]),
+    (
+      "公諱遵洪武三年十月為將其明年破城次年卒",
+      ["", "洪武三年十月", "其明年", "次年"],
+    ),
+    ("公諱遵洪武三年十月為將明年以老歸", ["", "洪武三年十月", "明年"]),
+    ("公諱遵為將請以明年出師又免明年田租", [""]),
+    ("公諱遵為將踰年改元有例", [""]),
+    # The year has a name.
+    ("公諱遵為將其明年破城是歲洪武三年也後卒", ["", "其明年", "是歲洪武三年"]),
+  ],
+)
+def test_next_years_of_lives_open_sections(line, heads):
+  assert read_heads(line) == heads
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("words", "precision", "first", "last"),

@@ -32,6 +32,7 @@ from ctd_jax.dating.chronicle.sections import (
   NAMED,
   NO_DATE,
   PUNCTUATION,
+  RELATIVE_YEAR_STATEMENT,
   SEASON,
   STREAM,
   YEAR,
@@ -198,6 +199,10 @@ _WIDTH_OF_ORDER = 6  # before a month
 _WIDTH_OF_ORDER_OF_YEAR = 2  # before a year in a life, or 「二年春正月」
 _WIDTH_AFTER = 4
 _NAMES_YEAR = re.compile("[稱為改號復是謂]$")
+# 「是歲元朔二年也」
+_NAMES_SAME_YEAR = re.compile("是[年歲嵗]")
+_ORDERS_NEXT_YEAR = re.compile("[改減免賜徵輸請罷命詔運給貸為爲復見朝言]$")
+_DUE_NEXT_YEAR = re.compile("[田租税稅賦糧包鹽漕者也當為爲改用夏]|故事")
 _REFERENCE_AFTER_DAY = re.compile(
   "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[後后來来]"
   # 「庚子以前桂管觀察使」 is the former commissioner.
@@ -372,6 +377,8 @@ class Clauses:
       if is_of_life and date.kind == NAMED
       else _LEADS_INTO_DATE
     )
+    if _NAMES_SAME_YEAR.match(self._text, date.start) and date.kind == NAMED:
+      return True
     if (
       date.first_part in (DatePart.CYCLE, DatePart.MONTH_DAY)
       or leads_into_date.search(before)
@@ -383,6 +390,15 @@ class Clauses:
     # Of days histories have the pairs, documents the numbers.
     in_document = _DOCUMENT.search(before) and not _ENDS_SPEECH.search(before)
     is_of_document = bool(in_document or NUMBER_OF_DAY.match(after))
+    if is_of_life and (RELATIVE_YEAR_STATEMENT, 1) in date.statements:
+      # In annals 「明年」 is mostly what somebody orders.
+      return not (
+        is_of_document
+        # 「踰年改元」 is a rule.
+        or self._text[date.start] in "踰逾"
+        or _ORDERS_NEXT_YEAR.search(before)
+        or _DUE_NEXT_YEAR.match(after)
+      )
     if date.first_part == DatePart.YEAR:
       # More years are mentioned (「建武二年立為后」) than date an entry.
       is_head = date.has_season and date.last_part > DatePart.SEASON
