@@ -33,9 +33,9 @@ _NO_NUMBER_BEFORE = re.compile(
 _ENTRY_ENDS = PUNCTUATION + "；;\n」』"
 _MONTHS_PER_YEAR = 12
 _MONTH_LENGTH = 30
-# Days from one entry to the next: of numbers, of days of the cycle, and where
-# a month is printed.
-_MAX_STEP, _MAX_CYCLE_STEP, _MAX_PRINTED_STEP = 10, 5, 62
+# Days from one entry to the next: of numbers, of days of the cycle, where a
+# month is printed, and where that opens a record.
+_MAX_STEP, _MAX_CYCLE_STEP, _MAX_PRINTED_STEP, _MAX_GAP = 10, 5, 45, 183
 _SHORT_STEP = 3
 _MAX_LENGTH = 6000  # characters between two days of a run
 _MAX_SKIPPED = 12  # other days between them
@@ -69,6 +69,7 @@ class _Candidate(NamedTuple):
   month: DateStatement | None  # as printed
   day: int | None  # of the month; 0 for a month that heads days
   cycle: int | None  # of the day
+  opens_record: bool
   gain: float  # what it adds to a run
   months_before: tuple[int, ...]  # told of since the candidate before it
 
@@ -201,6 +202,7 @@ def _list_candidates(
           month,
           day,
           cycle,
+          opens_record,
           gain,
           tuple(months_before),
         )
@@ -258,14 +260,17 @@ def _extend_run(
     if candidate.position - candidates[before].position > _MAX_LENGTH:
       break
     extended = _continue_run(run, candidate, months_between)
-    if extended is None:
-      continue
-    score = run.score + candidate.gain - _STEP_COST * extended.step
-    score -= _SKIP_COST * (index - 1 - before)
-    if candidate.month is None and extended.opens_month:
-      score -= _UNSAID_COST
-    if score > best.score:
-      best = extended._replace(score=score, before=before)
+    if extended is not None:
+      score = run.score + candidate.gain
+      score -= _STEP_COST * min(extended.step, _MONTH_LENGTH)
+      score -= _SKIP_COST * (index - 1 - before)
+      if candidate.month is None and extended.opens_month:
+        score -= _UNSAID_COST
+      if score > best.score:
+        best = extended._replace(score=score, before=before)
+    # A month at the head of an entry is not passed over.
+    if candidates[before].month and candidates[before].opens_record:
+      break
   return best
 
 
@@ -282,7 +287,9 @@ def _continue_run(
       months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR or 1
   is_new = month is not None and month != run.month
   is_unsure = False
-  max_step = _MAX_STEP if month is None else _MAX_PRINTED_STEP
+  max_step = _MAX_STEP
+  if month is not None:
+    max_step = _MAX_GAP if candidate.opens_record else _MAX_PRINTED_STEP
   if day is None and (run.cycle is None or cycle is None):
     return None
   if day is None or (run.day is None and day and cycle is not None):

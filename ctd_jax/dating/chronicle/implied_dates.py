@@ -292,6 +292,11 @@ NUMBER_OF_DAY = re.compile(
   rf"(?P<number>{_EARLY_DAY}|{numerals.NUMERAL_PATTERN})日"
   "(?![食蝕之而不後后內内中乃間])|(?P<new_moon>朔)(?![方州漠平望])"
 )
+# What a day after its month can be: 「三月三日不雨」.
+_ANY_NUMBER_OF_DAY = re.compile(
+  rf"(?P<number>{_EARLY_DAY}|{numerals.NUMERAL_PATTERN})日(?![食蝕])"
+  "|(?P<new_moon>朔)(?![方州漠平望])"
+)
 # The same at the end of a clause: 「八月十九，」, 「初五，」.
 _NUMBER_ALONE = re.compile(
   rf"(?P<number>{_EARLY_DAY}|{numerals.NUMERAL_PATTERN}){_CLAUSE_END}"
@@ -352,9 +357,11 @@ def _find_numbers(text, month_ends, date_positions):
   # Most texts have none.
   if "日" not in text and "朔" not in text:
     return
-  for match in NUMBER_OF_DAY.finditer(text):
+  for match in _ANY_NUMBER_OF_DAY.finditer(text):
     is_after_month = _follows(match.start(), month_ends, text)
     number = match["number"]
+    if not is_after_month and not NUMBER_OF_DAY.match(text, match.start()):
+      continue
     day = 1 if number is None else numerals.parse_numeral(number.lstrip("初"))
     if day > _MAX_DAY or (number is None and not is_after_month):
       continue

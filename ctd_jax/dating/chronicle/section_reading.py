@@ -546,10 +546,9 @@ def _draft_diary_day(
     draft.add_date(name)
   if day.month is not None and day.month not in draft.statements:
     draft.statements.insert(0, day.month)
-  if day.continues:
-    draft.kind = DAY
-  elif day.opens_month:
-    draft.kind = max(draft.kind, MONTH)
+  # The next month, whether it prints its year or not.
+  if not day.opens_run:
+    draft.kind = MONTH if day.opens_month else DAY
   return draft
 
 
