@@ -43,9 +43,9 @@ _SKIP_COST, _STEP_COST, _UNSAID_COST = 0.3, 0.03, 1.0
 # Annals print days of the cycle in order too, but rarely every day, or with
 # several records of one.
 _MIN_DAYS, _MIN_CYCLE_DAYS = 5, 8  # of a run
-_MIN_SHORT, _MIN_NEXT_DAYS = 0.5, 0.6
-_MIN_CYCLE_SHARE = 0.6  # days for each record
-# Records of a run that open with other dates, for each of its days.
+_MIN_SHORT, _MIN_NEXT_DAYS = 0.5, 0.75
+_MIN_SHARE, _MIN_CYCLE_SHARE = 0.4, 0.75  # days for each record
+# Other days, and records that open with other dates, for each day of a run.
 _MAX_OTHERS = 0.3
 _MONTH_STATEMENTS = ("month", "leap")
 
@@ -114,22 +114,33 @@ def find_diary_days(
     if len(chain) < _MIN_DAYS or any(is_used[chain[0] : end + 1]):
       continue
     is_used[chain[0] : end + 1] = [True] * (end + 1 - chain[0])
-    if _is_diary([runs[i] for i in chain[1:]], [candidates[i] for i in chain]):
+    num_skipped = end + 1 - chain[0] - len(chain)
+    if num_skipped <= _MAX_OTHERS * len(chain) and _is_diary(
+      [runs[i] for i in chain[1:]], [candidates[i] for i in chain]
+    ):
       _add_run(days, candidates, runs, chain, texts, dates)
   return days
 
 
 def _is_diary(runs: Sequence[_Run], candidates: Sequence[_Candidate]) -> bool:
   """Returns whether the days of a run count on as those of a diary do."""
-  num_numbers = sum(candidate.day is not None for candidate in candidates)
-  if 2 * num_numbers > len(candidates):
-    num_short = sum(run.step <= _SHORT_STEP for run in runs)
-    return num_short >= _MIN_SHORT * len(runs)
-  num_next = sum(run.step == 1 for run in runs)
+  days = [candidate for candidate in candidates if candidate.day != 0]
+  num_numbers = sum(
+    candidate.dates[-1].last_part == DatePart.MONTH_DAY for candidate in days
+  )
   num_records = candidates[-1].record - candidates[0].record + 1
-  return len(candidates) >= max(
-    _MIN_CYCLE_DAYS, _MIN_CYCLE_SHARE * num_records
-  ) and num_next >= _MIN_NEXT_DAYS * len(runs)
+  num_short = sum(run.step <= _SHORT_STEP for run in runs)
+  if 2 * num_numbers > len(days):
+    return len(days) >= max(
+      _MIN_DAYS, _MIN_SHARE * num_records
+    ) and num_short >= _MIN_SHORT * len(runs)
+  num_next = sum(run.step == 1 for run in runs)
+  return (
+    len(days) >= max(_MIN_CYCLE_DAYS, _MIN_CYCLE_SHARE * num_records)
+    and num_next >= _MIN_NEXT_DAYS * len(runs)
+    # Pairs that follow one another may be years.
+    and candidates[0].month is not None
+  )
 
 
 def _list_candidates(
