@@ -35,6 +35,7 @@ from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
 _DAYS_BY_NAME = {"朔": 1, **dates.DAYS_BY_NAME}
+_PART_OF_YEAR = "reading.part_of_year"
 # They counted by the eras of the dynasties in the north, most of the time.
 _FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
 _TEN_DAYS = {"上": (1, 10), "中": (11, 20), "下": (21, 30)}
@@ -410,8 +411,17 @@ class DateReader(CalendarNames):
     first = self._first_days[months[0]]
     last = self._first_days[months[-1]] + self._lengths[months[-1]] - 1
     if in_use and cue.season is None:  # a year ends where its era does
+      whole = (
+        self._first_days[next(iter(year))],
+        self._first_days[next(reversed(year))]
+        + self._lengths[next(reversed(year))]
+        - 1,
+      )
       first = max(first, self._member_days[year[months[0]]][0])
       last = min(last, self._member_days[year[months[-1]]][1])
+      if whole != (first, last):
+        days = "/".join(map(_format_day, whole))
+        notes = [*notes, Note(_PART_OF_YEAR, days=days)]
     return [
       self._make_reading(text, months, year, first, last, None, faults, notes)
     ]
@@ -556,7 +566,7 @@ class DateReader(CalendarNames):
     place, *length = self._ranks[era.polity.number]
     return (
       len(reading.contradictions),
-      len(reading.assumptions),
+      sum(note.code != _PART_OF_YEAR for note in reading.assumptions),
       place,
       era.polity.name in _FOLLOWERS,
       length,

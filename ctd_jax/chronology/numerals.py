@@ -37,6 +37,7 @@ SPELLING_GROUPS: tuple[str, ...] = tuple(_SPELLING_GROUPS_TEXT.split())
 # above); matching of dates or editions does not.
 RARE_SPELLING_GROUPS: tuple[str, ...] = (
   "襄㐮",
+  "蒙䝉",
   "歲嵗",
   "惠恵",
   "鄉鄊郷",

@@ -1,6 +1,6 @@
 """Conversion of dates, compared with other libraries, and its speed.
 
-  python -m tests.benchmarks.conversions --num_dates=20000 --wareki=WAREKI
+  python -m tests.benchmarks.conversions --wareki=WAREKI --dila=DILA
 
 Random days of long eras are written as dates, read, and compared: those of
 China with sxtwl and lunar_python, those of Japan, 645 to 1872, with the tables
@@ -8,14 +8,15 @@ of the Ruby library wareki (https://github.com/sugi/wareki, its folder
 lib/wareki), which are those of 日本暦日原典. The packages are of the extra
 [conversions].
 
-sxtwl and lunar_python compute with one algorithm of another author each; where
-a calendar of the time had another leap month or new moon, they differ from it,
-and from one another. Months with differences are listed.
+sxtwl and lunar_python have one list of corrections for months before 1645. Of
+months that differ it is said whether DILA's Time Authority, a table for each
+state (its months as TSV: zh.tsv and ja.tsv), agrees with us.
 """
 
 import argparse
 import bisect
 import collections
+import csv
 import pathlib
 import random
 import re
@@ -49,7 +50,10 @@ _ERAS = (
   ("清", "光緒", 1875, 34),
   ("", "民國", 1912, 38),
 )
-_NUM_LISTED = 40
+# Last two characters of the era, year, leap, month.
+_MONTH = re.compile(
+  r"(.{1,2}?)(元|[一二三四五六七八九十]+)年(?:農曆)?(閏?)(.+)月"
+)
 
 
 class Sample(NamedTuple):
@@ -57,6 +61,7 @@ class Sample(NamedTuple):
 
   text: str
   day: int  # Julian day number
+  number: int  # in the month
   others: tuple[tuple[int, int, bool, int], ...] = ()  # year ... day of a month
 
 
@@ -66,22 +71,17 @@ def main() -> None:
   parser.add_argument("--num_dates", type=int, default=20_000)
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--wareki", type=pathlib.Path)
+  parser.add_argument("--dila", type=pathlib.Path)
   options = parser.parse_args()
   chance = random.Random(options.seed)
   china = list(_draw(options.num_dates, lambda: _draw_chinese(chance)))
   num_alike = sum(len(set(sample.others)) == 1 for sample in china)
   print(f"sxtwl and lunar_python agree on {num_alike:,} of {len(china):,}")
-  compare("sxtwl", china, "zh")
-  compare(
-    "both",
-    [it for it in china if len(set(it.others)) == 1],
-    "zh",
-    is_short=True,
-  )
+  compare("sxtwl", china, "zh", options.dila)
   if options.wareki:
     tables = JapaneseTables(options.wareki)
     japan = list(_draw(options.num_dates, lambda: tables.draw(chance)))
-    compare("wareki", japan, "ja")
+    compare("wareki", japan, "ja", options.dila)
   for name in ("明", "zh", "all"):
     measure_speed(
       name, [it.text for it in china if name != "明" or it.text[0] == "明"]
@@ -97,30 +97,60 @@ def _draw(number: int, draw: Callable[[], Sample | None]) -> Iterator[Sample]:
 
 
 def compare(
-  name: str, samples: list[Sample], calendars: str, is_short: bool = False
+  name: str,
+  samples: list[Sample],
+  country: str,
+  dila: pathlib.Path | None = None,
 ) -> None:
   """Prints how many first readings are the days of another library."""
-  reader = date_readings.load_reader(calendars)
-  differences = collections.Counter()
+  reader = date_readings.load_reader(country)
+  months = read_months(dila / f"{country}.tsv") if dila else {}
+  kinds, differing = collections.Counter(), collections.Counter()
   for sample in samples:
     try:
-      readings = reader.read(sample.text)
-    except ValueError as error:
-      differences[sample.text.partition("年")[0] + "年", str(error)[:60]] += 1
+      first, *others = reader.read(sample.text)
+    except ValueError:
+      kinds["unread"] += 1
+      differing[sample.text.partition("日")[0], "unread"] += 1
       continue
-    if readings[0].first_day != sample.day:
-      days = [it.first_day - sample.day for it in readings]
-      kind = "as second reading" if 0 in days else f"{days[0]:+d} days"
-      differences[sample.text.partition("月")[0] + "月", kind] += 1
-  num_agreed = len(samples) - differences.total()
-  print(f"{num_agreed:,} of {len(samples):,} dates agree with {name}")
-  if not is_short:
-    kinds = collections.Counter()
-    for (_, kind), number in differences.items():
-      kinds[kind] += number
-    print("  by kind:", dict(kinds.most_common(12)))
-    for (month, kind), number in sorted(differences.items())[:_NUM_LISTED]:
-      print(f"  {month}: {number} {kind}")
+    if first.first_day == sample.day:
+      continue
+    known = months.get(_MONTH.search(sample.text).groups(), set())
+    kind = (
+      "a later reading"
+      if sample.day in [it.first_day for it in others]
+      else "DILA as here"
+      if first.first_day - (first.day or 1) + 1 in known
+      else f"DILA as {name}"
+      if sample.day - sample.number + 1 in known
+      else "DILA has neither"
+    )
+    if first.contradictions:
+      kind += ", contradiction said"
+    kinds[kind] += 1
+    differing[sample.text.partition("月")[0] + "月", kind] += 1
+  num_agreed = len(samples) - kinds.total()
+  print(f"{num_agreed:,} of {len(samples):,} dates agree with {name}; others:")
+  for kind, number in kinds.most_common():
+    print(f"  {number} {kind}")
+  for (month, kind), number in sorted(differing.items()):
+    print(f"    {month}: {number} {kind}")
+
+
+def read_months(path: pathlib.Path) -> dict[tuple[str, ...], set[int]]:
+  """Returns era, year, leap and month as texts -> first days of DILA."""
+  months: dict[tuple[str, ...], set[int]] = {}
+  with path.open(encoding="utf-8") as file:
+    for row in csv.DictReader(file, delimiter="\t"):
+      year, month = int(row["year"]), int(row["month"])
+      if year < 1:  # before an accession
+        continue
+      leap = "閏" * (row["leap"] == "1")
+      parts = _name(year, "元"), leap, _name(month, "正")
+      first = int(row["first_jdn"]) - int(row["first_day"]) + 1
+      for era in row["era"].split("/"):
+        months.setdefault((era[-2:], *parts), set()).add(first)
+  return months
 
 
 def _draw_chinese(chance: random.Random) -> Sample | None:
@@ -152,20 +182,20 @@ def _draw_chinese(chance: random.Random) -> Sample | None:
   if not 1 <= regnal_year <= num_years:
     return None
   text = _write(state + era, regnal_year, *first[1:], mark)
-  return Sample(text, day, (first, second))
+  return Sample(text, day, first[-1], (first, second))
 
 
 def _write(
   name: str, year: int, month: int, is_leap: bool, day: int, mark: str = ""
 ) -> str:
-  year, month = (
-    first if number == 1 else numerals.format_numeral(number)
-    for number, first in ((year, "元"), (month, "正"))
-  )
   return (
-    f"{name}{year}年{mark}{'閏' * is_leap}{month}月"
+    f"{name}{_name(year, '元')}年{mark}{'閏' * is_leap}{_name(month, '正')}月"
     f"{numerals.format_numeral(day)}日"
   )
+
+
+def _name(number: int, first: str) -> str:
+  return first if number == 1 else numerals.format_numeral(number)
 
 
 class JapaneseTables:
@@ -204,6 +234,7 @@ class JapaneseTables:
     return Sample(
       _write("日本" + name, year - first_year + 1, month, is_leap, number + 1),
       day,
+      number + 1,
     )
 
 
