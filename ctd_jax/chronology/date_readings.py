@@ -235,7 +235,9 @@ class DateReader(CalendarNames):
       if date.year is not None:
         return self._read_western(text, date)
       first = date
-    raise DateError(Note("reading.unread" + ".era" * bool(first)), text)
+    is_date = first is not None
+    problem = Note("reading.unread.era") if is_date else Note("reading.unread")
+    raise DateError(problem, text)
 
   # Chinese dates.
 

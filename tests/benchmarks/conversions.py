@@ -143,7 +143,7 @@ def read_months(path: pathlib.Path) -> dict[tuple[str, ...], set[int]]:
   with path.open(encoding="utf-8") as file:
     for row in csv.DictReader(file, delimiter="\t"):
       year, month = int(row["year"]), int(row["month"])
-      if year < 1:  # before an accession
+      if min(year, month) < 1:  # before an accession
         continue
       leap = "閏" * (row["leap"] == "1")
       parts = _name(year, "元"), leap, _name(month, "正")

@@ -1,225 +1,161 @@
-"""Days of the cycle in published annals: this dater beside sanmiao.
+"""Days of the cycle in books, by sanmiao and by us, against the same gold.
 
-  pip install 'sanmiao==0.2.12'
-  python -m tests.benchmarks.sanmiao_comparison --books=DIR --outside=DIR \\
-    [--only=weishu,mingshi] [--juan=2] [--seed=0] [--rows=FILE]
+  python -m tests.benchmarks.sanmiao_comparison --books=BOOKS --outside=OUTSIDE
 
-Both read the same lines of a few juan, drawn with a seed; sanmiao's tables are
-cut to the dynasty. The right days are those of `book_gold`. Of them it counts
-
-  days       how many there are
-  resolved   share for which a side gives one day
-  agreed     share of the days resolved by a side that are right
-  seconds    of a side
-
-and prints the days that sanmiao has right and this dater has not.
+sanmiao (the extra [calendars]) is slow, so --juan juan of each book are drawn
+by --seed. It reads their text as one, its years limited to those of the book.
+A date counts as found if it has one where the gold has a day, as resolved if it
+gives one day only. We date the same juan. The last three columns are of days
+where both answer: alike, and where they differ and one is right.
 """
 
 import argparse
+import collections
+import dataclasses
+import math
 import pathlib
 import random
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+import sanmiao
 
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
   dated_sections,
 )
-from ctd_jax.evaluation import results
-from tests.benchmarks import book_gold, books, result_rows, twenty_books
+from tests.benchmarks import book_gold, books, twenty_books
 
-# Annals of one dynasty: name of a book -> sanmiao's names of the dynasty.
-DYNASTIES: Mapping[str, tuple[str, ...]] = {
-  "weishu": ("北魏", "東魏"),
-  "jiutangshu": ("唐", "武周"),
-  "xintangshu": ("唐", "武周"),
-  "liaoshi": ("遼",),
-  "jinshi": ("金",),
-  "songshi": ("宋", "北宋", "南宋"),
-  "yuanshi": ("元", "蒙古"),
-  "mingshi": ("明",),
-}
-_MAX_HEAD = 16  # characters from the start of a date to its end
+_BOOKS = ("weishu", "jiutangshu", "mingshi")
+_MAX_HEAD = 40  # letters of a date at the head of a section
+_MARGIN = 30  # years around a book's dates that sanmiao may use
 
 
-def draw_juan(
-  files: Sequence[pathlib.Path], size: int, seed: int
-) -> list[pathlib.Path]:
-  """Returns files that follow one another, drawn with a seed."""
-  start = random.Random(seed).randrange(max(len(files) - size, 0) + 1)
-  return list(files[start : start + size])
+def read_with_sanmiao(
+  text: str, first_year: int, last_year: int
+) -> dict[int, int | None]:
+  """Returns end of each date -> its Julian day number; None for several."""
+  days: dict[int, int | None] = {}
+  position = 0
+  for date in sanmiao.propose_dates(
+    text, civ=["c"], tpq=first_year - _MARGIN, taq=last_year + _MARGIN
+  ):
+    start = text.find(date["date_string"], position)
+    if start < 0:
+      continue
+    position = start + len(date["date_string"])
+    # A Julian day begins at noon: 1891914.5 is the midnight before it.
+    found = {
+      candidate["attrs"].get("jdn") if "gz" in candidate["attrs"] else None
+      for candidate in date["candidates"]
+    }
+    day = found.pop() if len(found) == 1 else None
+    days[position] = math.ceil(float(day)) if day else None
+  return days
 
 
-def find_days(
-  files: Sequence[pathlib.Path], reigns: str, lines: Sequence[str]
-) -> tuple[dict[int, int], float]:
-  """Returns position of a head in the lines -> its day here, and seconds.
-
-  A position is the start of the section that the head opens.
-  """
+def read_with_ours(
+  book: books.Book, folder: pathlib.Path, lines: Sequence[str]
+) -> dict[int, int]:
+  """Returns position in the letters of a book -> day of the section there."""
   with tempfile.TemporaryDirectory() as temporary:
-    for file in files:
+    for file in books.list_files(book, folder):
       shutil.copy(file, temporary)
-    start_time = time.process_time()
     work = chronicle_input.read_chronicle(
-      pathlib.Path(temporary), chronicle_input.LINE
+      pathlib.Path(temporary), chronicle_input.LINE, book.columns
     )
     records = chronicle_input.list_records(work)
-    calendar = chronicle_input.load_reigns(reigns, records)
+    calendar = chronicle_input.load_reigns(book.reigns, records)
     rows = dated_sections.make_rows(
       chronicle_dating.date_records(records, calendar)
     )
-    seconds = time.process_time() - start_time
-  texts = [books.read_han(row.text) for row in rows]
-  places = twenty_books.align(lines, "".join(texts))
-  line_positions = {int(place): at for at, place in enumerate(places)}
+  texts = [book_gold.find_letters(book, row.text) for row in rows]
+  starts = np.cumsum([0, *map(len, texts)])[:-1]
   days = {}
-  starts = np.cumsum([0, *map(len, texts)])[:-1].tolist()
-  for row, start in zip(rows, starts, strict=True):
-    day = row.dates.julian_day
-    if day is not None and start in line_positions:
-      days[line_positions[start]] = day
-  return days, seconds
-
-
-def find_sanmiao_days(
-  text: str, names: Sequence[str], years: tuple[int, int]
-) -> tuple[dict[int, int], float]:
-  """Returns position of a date in a text -> the one day that it resolves to."""
-  from sanmiao import bulk_processing, loaders, tagging, xml_utils
-
-  eras, dynasties, rulers, *others = loaders.prepare_tables(civ=["c"])
-  numbers = dynasties.dyn_id[dynasties.dyn_name.isin(names)]
-  tables = (
-    *(table[table.dyn_id.isin(numbers)] for table in (eras, dynasties, rulers)),
-    *others,
-  )
-  start_time = time.process_time()
-  tagged = tagging.consolidate_date(
-    tagging.tag_date_elements(text, civ=["c"], fuzzy=False)
-  )
-  root = tagging.index_date_nodes(xml_utils.remove_lone_tags(tagged))
-  positions = {}
-  for node in root.iter("date"):
-    before = node.xpath("preceding::text()")
-    positions[int(node.get("index"))] = sum(map(len, before))
-  _, found, *_ = bulk_processing.extract_date_table_bulk(
-    root, civ=["c"], tables=tables, tpq=years[0], taq=years[1]
-  )
-  seconds = time.process_time() - start_time
-  days = {}
-  for index, group in found.groupby("date_index"):
-    resolved = set(group.jdn.dropna())
-    if len(resolved) == 1:
-      # It counts days from midnight.
-      days[positions[int(index)]] = int(resolved.pop() + 0.5)
-  return days, seconds
-
-
-def compare(
-  name: str, folder: pathlib.Path, outside: pathlib.Path, size: int, seed: int
-) -> dict[str, dict[str, float]]:
-  """Returns side -> metric -> value of a book."""
-  book = books.BOOKS[name]
-  files = books.list_files(book, folder)
-  right = book_gold.read_gold(book, folder, outside)
-  drawn = draw_juan(files, size, seed)
-  text = "".join(right.lines)
-  lines = [
-    line
-    for file in drawn
-    for line in map(books.read_han, books.read_raw_lines(file))
-    if line
-  ]
-  drawn_text = "".join(lines)
-  offset = text.index(drawn_text)
-  truths = [
-    truth
-    for truth in right.truths
-    if truth.day is not None
-    and offset < truth.position <= offset + len(drawn_text)
-  ]
-  span = min(t.year for t in truths), max(t.year for t in truths)
-  sides = {
-    "ctd_jax": find_days(drawn, book.reigns, lines),
-    "sanmiao": find_sanmiao_days(drawn_text, DYNASTIES[name], span),
-  }
-  given = {
-    side: [_find_head(days, truth.position - offset) for truth in truths]
-    for side, (days, _) in sides.items()
-  }
-  for truth, ours, theirs in zip(
-    truths, given["ctd_jax"], given["sanmiao"], strict=True
-  ):
-    if theirs == truth.day != ours:
-      head = text[truth.position - 12 : truth.position + 4]
-      print(f"  sanmiao alone: {head!r} {truth.day}, here {ours}")
-  return {
-    side: {
-      "days": len(truths),
-      "resolved": np.mean([day is not None for day in given[side]]),
-      "agreed": np.mean(
-        [
-          day == truth.day
-          for day, truth in zip(given[side], truths, strict=True)
-          if day is not None
-        ]
-      ),
-      "seconds": seconds,
-    }
-    for side, (_, seconds) in sides.items()
-  }
-
-
-def _find_head(days: Mapping[int, int], end: int) -> int | None:
-  """Returns the day of the date that ends at or just before a position."""
-  for start in range(end - 1, max(end - _MAX_HEAD, -1), -1):
-    if start in days:
-      return days[start]
-  return None
+  for place, at in enumerate(twenty_books.align(lines, "".join(texts))):
+    if at >= 0:
+      section = int(np.searchsorted(starts, at, "right")) - 1
+      # A date is at the head of its section.
+      if at - starts[section] < _MAX_HEAD and rows[section].dates.julian_day:
+        days[place + 1] = rows[section].dates.julian_day
+  return days
 
 
 def main() -> None:
-  """Compares on every book."""
+  """Prints a row for each book."""
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument("--books", type=pathlib.Path, required=True)
   parser.add_argument("--outside", type=pathlib.Path, required=True)
-  parser.add_argument("--only", default=",".join(DYNASTIES))
-  parser.add_argument("--juan", type=int, default=2, help="juan of a book")
+  parser.add_argument("--only", default=",".join(_BOOKS))
+  parser.add_argument("--juan", type=int, default=1)
   parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
-  flags = parser.parse_args()
-  rows: list[results.ResultRow] = []
-  for name in flags.only.split(","):
-    figures = compare(name, flags.books, flags.outside, flags.juan, flags.seed)
-    of_book = []
-    for side, values in figures.items():
-      about = result_rows.describe_run("sanmiao_comparison", values["seconds"])
-      of_book += [
-        results.ResultRow(
-          "books",
-          name if side == "ctd_jax" else f"{name}-{side}",
-          "T0+order",
-          "posterior",
-          "test",
-          "days",
-          books.BOOKS[name].kind,
-          metric,
-          float(value),
-          **about,
-        )
-        for metric, value in values.items()
-      ]
-    result_rows.print_rows(of_book)
-    rows += of_book
-    result_rows.write_rows(flags.rows, rows)
+  options = parser.parse_args()
+  print(
+    "| book | days | found | resolved | right | s | ours | right | s |", end=""
+  )
+  print(" agreed | we alone right | it alone right |")
+  print("| :-- |", "--: |" * 11)
+  for name in options.only.split(","):
+    counts, seconds = collections.Counter(), [0.0, 0.0]
+    book = books.BOOKS[name]
+    chance = random.Random(options.seed)
+    for juan in chance.sample(
+      range(book.juan[0], book.juan[1] + 1), options.juan
+    ):
+      part = dataclasses.replace(book, juan=(juan, juan))
+      compare_juan(part, options, counts, seconds)
+    cells = [
+      *(counts[it] for it in ("days", "found", "resolved", "right")),
+      round(seconds[0]),
+      *(counts[it] for it in ("ours", "ours right")),
+      round(seconds[1], 1),
+      *(counts[it] for it in ("agreed", "we", "it")),
+    ]
+    print(f"| {name} |", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def compare_juan(
+  book: books.Book,
+  options: argparse.Namespace,
+  counts: collections.Counter,
+  seconds: list[float],
+) -> None:
+  """Adds a juan to the counts and the seconds of both."""
+  gold = book_gold.read_gold(book, options.books, options.outside)
+  truths = [truth for truth in gold.truths if truth.day is not None]
+  if not truths:
+    return
+  start = time.process_time()
+  theirs = read_with_sanmiao(
+    "".join(gold.lines), gold.truths[0].year, gold.truths[-1].year
+  )
+  seconds[0] += time.process_time() - start
+  start = time.process_time()
+  ours = read_with_ours(book, options.books, gold.lines)
+  seconds[1] += time.process_time() - start
+  for truth in truths:
+    # 朔 may follow the pair.
+    places = range(truth.position, truth.position + 2)
+    found = [place for place in places if place in theirs]
+    their_day = next((theirs[place] for place in found if theirs[place]), None)
+    our_day = ours.get(truth.position)
+    it, we = their_day == truth.day, our_day == truth.day
+    counts["days"] += 1
+    counts["found"] += bool(found)
+    counts["resolved"] += their_day is not None
+    counts["right"] += it
+    counts["ours"] += our_day is not None
+    counts["ours right"] += we
+    counts["agreed"] += their_day is not None and their_day == our_day
+    decided = their_day is not None and our_day is not None
+    counts["we"] += decided and we and not it
+    counts["it"] += decided and it and not we
 
 
 if __name__ == "__main__":

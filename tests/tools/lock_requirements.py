@@ -36,6 +36,7 @@ PRODUCT = ("chronocept", "llm", "wandb", "web", "xlsx")
 ADDED = ("cuda", "tpu", "test")
 # Extras that are not locked, and why.
 NOT_LOCKED = {
+  "conversions": "a library to compare with",
   "baselines": "published models, with torch for the device at hand",
   "beam": "an environment of its own",
   "calendars": "makes tables that are in the repository",
