@@ -45,6 +45,7 @@ _RELATIVE = re.compile(
   rf"{numerals.UNIT_DIGITS}])))"
   rf"(?P<season>，?[{SEASONS}](?![{SEASONS}侯國國人官姬]))?"
 )
+_SAME_MONTH = re.compile("[是其同]月")
 # What follows, in the same sentence, what somebody plans: 「明年，當大舉」.
 _PLAN = re.compile(
   r"[^。；！？]{0,10}?(?:當|将|將(?!軍)|必|宜|可(?!汗)|請|欲|應|須|矣|乎|若|復可)"
@@ -108,7 +109,7 @@ def _read_relative_date(
     if rest is None or rest.first_part < smallest:
       return _read_same_time(match, text)
     if head == "same_month" and not is_punctuated(text):
-      return None
+      return _read_same_time(match, text)  # the day goes on from it
     relation = ((RELATIVE_YEAR_STATEMENT, 0),) * (head == "same_year")
     return dataclasses.replace(
       rest,
@@ -320,6 +321,7 @@ def find_numbered_days(
   """Returns the numbered days outside the `dates` found so far."""
   date_positions = list_positions(dates)
   month_ends = {date.end for date in dates if date.last_part == DatePart.MONTH}
+  month_ends |= {match.end() for match in _SAME_MONTH.finditer(text)}
   year_ends = {date.end for date in dates if date.last_part <= DatePart.CYCLE}
   days = [
     *_find_numbers(text, month_ends, date_positions),

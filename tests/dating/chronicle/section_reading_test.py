@@ -125,7 +125,7 @@ def test_a_record_is_cut_at_its_dates(text, expected, eras):
     ("甲子后安初三年立為后", ["甲子后安初三年立為后"]),
     ("夏國主遣使", ["夏國主遣使"]),
     ("五月大水先是永熹二年夏竦言邊事", ["五月大水先是永熹二年夏竦言邊事"]),
-    ("五月捕盜是月甲子赦之", ["五月捕盜是月甲子赦之"]),
+    ("五月捕盜是月甲子赦之", ["五月捕盜", "是月甲子赦之"]),
     # A life dates by era and month, its entries of annals mention them.
     (
       "王諱某好獵永熹二年三月立爲王至安初三年春薨",
