@@ -128,10 +128,21 @@ REGNAL_NUMERAL_PATTERN = (
   rf"(?:[{_DIGITS}](?:{_ZERO}|[{_DIGITS}]){{1,2}}|[1-9１-９][0-9０-９]{{2}}"
   rf"|[{_DIGITS}]百[零〇有又]?(?:[{_DIGITS}]?{_TEN})?(?:[有又]?[{_DIGITS}])?))"
 )
+# Behind another number, where the month has its day: 「年三十六七月丙戌」,
+# 「樹桑二六月癸巳」; of 一二 and 二三 the first digit must end a number.
+_MONTH_BEHIND_NUMBER = (
+  rf"(?:(?<=[{_DIGITS}])(?:(?<={_TEN}[{_DIGITS}])"
+  rf"|(?<![{NUMERAL_CHARACTERS}百佰千][{_DIGITS}])"
+  r"(?<!一(?=[一二]))(?<!二(?=三))(?<!三(?=[四五]))(?<!四(?=五))"
+  r"(?<!五(?=六))(?<!六(?=七))(?<!七(?=八))(?<!八(?=九)))"
+  rf"(?:{_TEN}[一二]?|{_UNIT})"
+  r"(?=月[甲乙丙丁戊己已庚辛壬癸][子丑寅卯夘辰巳己已午未申酉戌戍亥]))"
+)
 # Numbers 1-12.
 MONTH_NUMERAL_PATTERN = (
   rf"(?:{_NOT_WITHIN}(?:[1１][0-2０-２]|[0０]?[1-9１-９]"
-  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT}))"
+  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT})"
+  rf"|{_MONTH_BEHIND_NUMBER})"
 )
 _MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
 # A length of time in folded text; `parse_duration` reads its groups.

@@ -34,6 +34,7 @@ _SHAPES = str.maketrans(
   "寶弘會曆曆熙寧寧德初黃歲即卯大統壽閏曆寧統開壽慶顯贊祿會應紹興興",
 )
 _MAX_STEP = 3  # years that a head may go on by
+_MAX_LENGTH = 31  # days of a month
 _MAX_BACK = 10  # years that a juan may begin before the end of the last
 _MAX_LINE_STEP = 30  # the same at the head of a line
 _MAX_CYCLIC_STEP = 10  # the same of years of the cycle
@@ -241,6 +242,10 @@ def _date_annals(
     for place in record.places:
       month = place.month
       if not month.month or not month.first_day:
+        continue
+      # Months of 762 had other names, and DILA miscounts some that two eras
+      # share.
+      if month.year == 762 or table.lengths[month] > _MAX_LENGTH:
         continue
       if any(start <= place.position < stop for start, stop in doubtful):
         continue
