@@ -30,21 +30,14 @@ _LATER_NAMES = ("前元",)
 # A polity without which another would have a gap: histories of 唐 count by the
 # eras of 武則天. The lunar calendar of 民國 is one of its own.
 _PARTS = {"唐": "武周", "中華": "民國", "民國": "中華"}
+# Books of Korea and Vietnam print these eras: their states paid tribute, or had
+# governors from China.
 _CHINESE_ERAS_PRINTED = dict.fromkeys(
   ("ko", "vi"),
   (
-    "唐",
-    "武周",
-    "後梁",
-    "後唐",
-    "後晉",
-    "後漢",
-    "後周",
-    "宋",
-    "遼",
-    "金",
-    "元",
-    "明",
+    *("西漢", "新", "更始", "東漢", "曹魏", "孫吳", "晉", "劉宋", "南齊"),
+    *("南梁", "陳", "北魏", "北齊", "北周", "隋", "唐", "武周", "後梁"),
+    *("後唐", "後晉", "後漢", "後周", "南漢", "宋", "遼", "金", "元", "明"),
     "清",
   ),
 )

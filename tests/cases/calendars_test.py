@@ -66,6 +66,60 @@ def test_a_month_begins_on_the_day_of_its_calendar(
 
 
 @pytest.mark.parametrize(
+  ("calendar", "name", "year", "month", "days"),
+  [
+    # The reform of 237 put every month one ahead (三國志 3).
+    ("曹魏", "景初", 1, 5, "己巳 己丑"),
+    ("曹魏", "景初", 1, 6, "戊申 己亥"),
+    ("曹魏", "景初", 1, 7, "丁卯 辛卯"),
+    ("曹魏", "景初", 1, 9, "庚辰"),
+    ("曹魏", "景初", 1, 10, "丁未 癸丑 乙卯"),
+    ("曹魏", "景初", 1, 12, "壬子 丁巳"),
+    ("曹魏", "景初", 2, 4, "庚子 壬寅"),
+    ("曹魏", "景初", 2, 12, "乙丑 辛巳"),
+    ("曹魏", "景初", 3, 1, "丁亥"),
+    # The years of 690-700 began with 正月, 臘月, 一月 (舊唐書 6).
+    ("唐", "天授", 1, 9, "壬午"),
+    ("唐", "長壽", 2, 12, "癸亥"),
+    ("唐", "證聖", 1, 11, "戊子 丙申 庚子"),
+    ("唐", "久視", 1, 10, "甲寅"),
+    # 761-762 had months of their branches (舊唐書 10).
+    ("唐", "寶應", 1, 3, "己酉"),
+    ("唐", "寶應", 1, 4, "甲寅 丁卯 己巳"),
+  ],
+)
+def test_days_are_in_the_months_that_histories_print(
+  calendar, name, year, month, days
+):
+  months = era_calendars.load_calendar(calendar)
+  found = [
+    found.month
+    for found in months.find_months(name, year)
+    if months.months[found.month] == month and not months.is_leap[found.month]
+  ]
+  for day in days.split():
+    index = sexagenary.parse_cyclic_index(day)
+    assert any(months.find_day(m, index) for m in found), day
+
+
+@pytest.mark.parametrize(
+  ("name", "year", "leap_month"),
+  [
+    ("永承", 5, 10),
+    ("延久", 1, 10),
+    ("大治", 4, 7),
+    ("長寛", 2, 10),
+    ("天平宝字", 6, 12),
+  ],
+)
+def test_leap_months_of_japan_are_its_own(name, year, leap_month):
+  """China had each of them a month later."""
+  calendar = era_calendars.load_calendar("日本")
+  (found,) = {m.month for m in calendar.find_months(name, year, leap=True)}
+  assert calendar.months[found] == leap_month
+
+
+@pytest.mark.parametrize(
   ("polity", "printed", "era"),
   [
     ("唐", "太和", "大和"),
@@ -109,7 +163,7 @@ def test_countries_whose_books_print_chinese_eras_have_them():
     names = {
       era.polity.name for era in era_calendars.load_calendar(country).eras
     }
-    assert {"宋", "明", "清", "唐", "武周"} <= names
+    assert {"宋", "明", "清", "唐", "武周", "西漢", "晉", "隋"} <= names
   names = {era.polity.name for era in era_calendars.load_calendar("唐").eras}
   assert names == {"唐", "武周"}
 

@@ -9,11 +9,18 @@ import re
 import pytest
 
 from ctd_jax.chronology import calendar_tables, reigns, sexagenary
-from ctd_jax_datasets.calendars import build_tables, compare, lunations
+from ctd_jax_datasets.calendars import (
+  build_tables,
+  compare,
+  lunations,
+  witnesses,
+)
 from ctd_jax_datasets.zztj import editions, gallery
 
 OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE")
 SOURCES = os.environ.get("CTD_JAX_SOURCES")
+# Files of two Ruby libraries (see `witnesses`).
+WITNESSES = os.environ.get("CTD_JAX_WITNESSES")
 needs_sanmiao = pytest.mark.skipif(
   importlib.util.find_spec("sanmiao") is None,
   reason="needs sanmiao, the extra [calendars]",
@@ -209,3 +216,51 @@ def test_first_days_are_those_of_the_chronicle():
       agreeing[is_corrected, is_same] += 1
   expected = {(True, True): 5, (False, True): 160, (False, False): 18}
   assert agreeing == expected
+
+
+@pytest.mark.skipif(not WITNESSES, reason="CTD_JAX_WITNESSES names no folder")
+def test_eras_and_months_are_those_of_two_published_tables():
+  """The README says why each that differs does."""
+  folder = pathlib.Path(WITNESSES)
+  differences = witnesses.compare_eras(folder)
+  assert int(differences.pop("compared")) > 380
+  assert set(differences) == {"天福", "天成", "隆泰", "慶応", "光武", "隆熙"}
+  assert witnesses.compare_months(folder) == {
+    (447, 5, False),
+    (448, 9, False),
+    (451, 4, False),
+    (452, 9, False),
+    (794, 5, False),
+  }
+
+
+def test_beginnings_are_read_from_a_published_table(tmp_path):
+  lines = (
+    '["[延長=ja:%%<延長>]1", "",  "0923-04=11"],',
+    '["[龍符,alias:龍符元化=ja:%%<龍符>]1","","1101"],',
+    '["[天感聖武]1", "@A", "name=[太宗];1044.10"],',
+    '["[<平王>]1", "@A", "name=[楊三哥];944"],',
+  )
+  path = tmp_path / "vietnamese.rb"
+  path.write_text("\n".join(lines), encoding="utf-8")
+  assert list(witnesses.read_eras(path)) == [
+    (["延長"], [923, 4, True, 11]),
+    (["龍符", "龍符元化"], [1101, 0, False, 0]),
+    (["天感聖武"], [1044, 10, False, 0]),
+  ]
+
+
+def test_lunar_months_after_1911_are_those_of_another_package():
+  """It has three months that official almanacs begin a day off."""
+  lunardate = pytest.importorskip("lunardate")
+  stream = calendar_tables.load_streams()["zhou_qing"]
+  rows = (stream.years >= 1912) & (stream.years < 2100)
+  columns = (stream.years, stream.months, stream.is_leap, stream.first_days)
+  different = set()
+  for year, month, leap, day in zip(
+    *(column[rows].tolist() for column in columns), strict=True
+  ):
+    date = lunardate.LunarDate(year, month, 1, leap).to_solar_date()
+    if sexagenary.to_julian_day(date.year, date.month, date.day) != day:
+      different.add((year, month))
+  assert different == {(1933, 6), (1954, 11), (1978, 8)}
