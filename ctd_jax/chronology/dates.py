@@ -142,9 +142,13 @@ _NO_YEAR_OF_ERA = re.compile("(?:改元|改年|建元|年號|[為曰號居在入
 _YEAR_PATTERN = (
   rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
 )
-_START_CHARACTERS = (
-  f"元正王閏後臘建農舊陰孟仲季太歲公西紀前{SEASONS}{sexagenary.STEMS}已巳戌戍"
-  f"{NUMERAL_CHARACTERS}0-9０-９"
+_IN_NUMBER = f"0-9０-９{NUMERAL_CHARACTERS}"
+# The first characters of a date without a name.
+_START_PATTERN = (
+  rf"[閏歲{SEASONS}]|(?<=夏)五|{sexagenary.PAIR_PATTERN}|元年|正月|太歲|後九"
+  rf"|[{_IN_NUMBER}][{_IN_NUMBER}〇零○有又百佰年月]|王[正閏後{_IN_NUMBER}]"
+  rf"|[孟仲季][{SEASONS}]|臘月|建[{sexagenary.BRANCHES}]|[農舊陰][曆歷]"
+  rf"|{COMMON_ERA_PATTERN}|前[0-9０-９]"
 )
 
 
@@ -232,13 +236,24 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
     rf"(?:(?P<reign>{reign_pattern})"
     rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
-  starts = {re.escape(name[0]) for name in spellings}
+  names = {*spellings}
   for ruler in names_of_rulers:
-    starts |= {re.escape(name[0]) for name in (*ruler.dynasties, *ruler.names)}
-  # The look-ahead only saves time: no date begins with another character.
+    names.update(ruler.dynasties, ruler.names)
+  # The look-ahead only saves time: nothing else begins a date.
+  starts = "|".join(
+    filter(
+      None,
+      (
+        _join_characters(name[0] for name in names if len(name) == 1),
+        _join_characters(name[0] for name in names if len(name) > 1)
+        + _join_characters(name[1] for name in names if len(name) > 1),
+        _START_PATTERN,
+      ),
+    )
+  )
   return DateGrammar(
     re.compile(
-      rf"(?=[{_START_CHARACTERS}{''.join(sorted(starts))}])"
+      rf"(?={starts})"
       rf"(?:(?:{head_pattern})?(?:{_YEAR_PATTERN}"
       rf"|{_ERA_WITH_CYCLE_PATTERN})|{_COMMON_YEAR_PATTERN})?"
       rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
@@ -246,6 +261,12 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
     spellings,
     tuple(names_of_rulers),
   )
+
+
+def _join_characters(characters: Iterable[str]) -> str:
+  """Returns a pattern of any of the characters; "" without any."""
+  joined = "".join(map(re.escape, sorted({*characters})))
+  return f"[{joined}]" if joined else ""
 
 
 def iterate_matches(
