@@ -35,6 +35,10 @@ from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
 _DAYS_BY_NAME = {"朔": 1, **dates.DAYS_BY_NAME}
+_JSON_NAMES = (
+  *("text", "name", "polity", "ruler", "era", "year", "month", "is_leap"),
+  *("day", "cyclic_day", "gregorian", "julian", "edtf", "parallel_names"),
+)
 _PART_OF_YEAR = "reading.part_of_year"
 # They counted by the eras of the dynasties in the north, most of the time.
 _FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
@@ -135,23 +139,10 @@ class DateReading:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the reading as JSON can hold it, notes as codes and words."""
-    return {
-      "text": self.text,
-      "name": self.name,
-      "polity": self.polity,
-      "ruler": self.ruler,
-      "era": self.era,
-      "year": self.year,
-      "month": self.month,
-      "is_leap": self.is_leap,
-      "day": self.day,
-      "cyclic_day": self.cyclic_day,
-      "gregorian": self.gregorian,
-      "julian": self.julian,
+    values = {name: getattr(self, name) for name in _JSON_NAMES}
+    return values | {
       "first_julian_day": self.first_day,
       "last_julian_day": self.last_day,
-      "edtf": self.edtf,
-      "parallel_names": self.parallel_names,
       "assumptions": [note.to_json() for note in self.assumptions],
       "contradictions": [note.to_json() for note in self.contradictions],
     }
@@ -410,23 +401,22 @@ class DateReader(CalendarNames):
       if self._member_days[year[month]][0] <= self._member_days[year[month]][1]
     ]
     months = in_use or months
-    first = self._first_days[months[0]]
-    last = self._first_days[months[-1]] + self._lengths[months[-1]] - 1
+    first, last = self._span_months(months)
     if in_use and cue.season is None:  # a year ends where its era does
-      whole = (
-        self._first_days[next(iter(year))],
-        self._first_days[next(reversed(year))]
-        + self._lengths[next(reversed(year))]
-        - 1,
-      )
       first = max(first, self._member_days[year[months[0]]][0])
       last = min(last, self._member_days[year[months[-1]]][1])
+      whole = self._span_months(list(year))
       if whole != (first, last):
         days = "/".join(map(_format_day, whole))
         notes = [*notes, Note(_PART_OF_YEAR, days=days)]
     return [
       self._make_reading(text, months, year, first, last, None, faults, notes)
     ]
+
+  def _span_months(self, months: Sequence[int]) -> tuple[int, int]:
+    last = months[-1]
+    first_day = self._first_days[months[0]]
+    return first_day, self._first_days[last] + self._lengths[last] - 1
 
   def _find_months(
     self,
@@ -464,8 +454,11 @@ class DateReader(CalendarNames):
     """Returns the first and last day, the day's number, and what is wrong."""
     first, length = self._first_days[month], self._lengths[month]
     faults = list(faults)
-    if day.new_moon:
-      self._check_new_moon(first, day.new_moon, faults)
+    actual = sexagenary.format_cyclic_index(
+      sexagenary.cyclic_index_of_day(first)
+    )
+    if day.new_moon not in (None, actual):
+      faults.append(Note("reading.new_moon", day=day.new_moon, actual=actual))
     number = length if day.number == -1 else day.number
     if number is not None and not 1 <= number <= length:
       faults.append(Note("reading.no_number", number=number, last=length))
@@ -497,13 +490,6 @@ class DateReader(CalendarNames):
       start, end = day.ten_days
       return first + start - 1, first + min(end, length) - 1, None, faults
     return first, first + length - 1, None, faults
-
-  def _check_new_moon(self, first: int, pair: str, faults: list[Note]) -> None:
-    actual = sexagenary.format_cyclic_index(
-      sexagenary.cyclic_index_of_day(first)
-    )
-    if pair != actual:
-      faults.append(Note("reading.new_moon", day=pair, actual=actual))
 
   def _make_reading(
     self,
@@ -588,31 +574,26 @@ class DateReader(CalendarNames):
         Note("reading.outside", date=_format_day(first)), text, date.start
       )
     month, member = min(members, key=self._rank_name)
-    era = self.calendar.eras[self._member_eras[member]]
     is_day = first == last
     notes = [
       Note("reading.gregorian" if first >= _REFORM else "reading.julian")
     ]
     notes += _list_rest(text, date.start, date.end)
-    return [
-      DateReading(
-        text=text[date.start : date.end],
-        polity=era.polity.name,
-        ruler=era.state if era.ruler else "",
-        era=era.name,
-        year=self._member_years[member],
-        month=self._months[month] if is_day else None,
-        is_leap=is_day and self._is_leap[month],
-        day=first - self._first_days[month] + 1 if is_day else None,
-        first_day=first,
-        last_day=last,
-        assumptions=tuple(notes),
-        contradictions=(),
-        _reader=self,
-        _era=self._member_eras[member],
-        _months=(month,) if is_day else (),
+    reading = self._make_reading(
+      text[date.start : date.end],
+      [month],
+      {month: member},
+      first,
+      last,
+      first - self._first_days[month] + 1 if is_day else None,
+      (),
+      notes,
+    )
+    if not is_day:  # months of two calendars do not begin on one day
+      reading = dataclasses.replace(
+        reading, month=None, is_leap=False, _months=()
       )
-    ]
+    return [reading]
 
   # Names.
 
