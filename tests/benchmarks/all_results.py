@@ -36,7 +36,7 @@ RESULT_FOLDER = ROOT / "tests" / "results"
 PLAN_FILE = pathlib.Path(__file__).with_name("result_steps.toml")
 # In the workdir, to the folders of source texts, of texts from outside, and of
 # the two editions of all of 通鑑.
-LINKS = ("sources", "outside", "complete")
+LINKS = ("sources", "outside", "complete", "books")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,6 +278,7 @@ def read_flags() -> argparse.Namespace:
     "--complete",
     help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
   )
+  parser.add_argument("--books", help="folder of published books")
   parser.add_argument("--steps", default="", help="e.g. dating,ctd-small")
   parser.add_argument(
     "--collect", action="store_true", help="write the rows, run nothing"
@@ -293,11 +294,15 @@ def main() -> None:
     # Rows and logs name commands that hold in every checkout.
     sys.exit("error: --workdir: a relative path, at the root of the checkout")
   given = {name: getattr(flags, name) for name in LINKS if getattr(flags, name)}
-  has_complete = "complete" in given or (workdir / "complete").exists()
+  lacking = [
+    f"{{{name}}}"
+    for name in ("complete", "books")
+    if name not in given and not (workdir / name).exists()
+  ]
   plan = [
     step
     for step in read_plan()
-    if has_complete or "{complete}" not in step.command
+    if not any(name in step.command for name in lacking)
   ]
   if flags.collect:
     _collect(ResultRun(workdir, plan))
