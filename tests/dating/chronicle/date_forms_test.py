@@ -20,6 +20,7 @@ from ctd_jax.dating.chronicle.sections import (
 
 YEAR_STATEMENT = ("year", "永熹", 2)
 CYCLE = ("cycle", 59)
+NOTED_CYCLE = (*CYCLE, True)  # in a bracket
 COMMON_YEAR = ("common year", 303)
 YEARS = {
   "永熹二年": {YEAR_STATEMENT},
@@ -30,12 +31,12 @@ YEARS = {
   "永熹二年，歲在癸亥，": {YEAR_STATEMENT, CYCLE},
   "歲次癸亥，永熹二年": {YEAR_STATEMENT, CYCLE},
   "癸亥永熹二年": {YEAR_STATEMENT, CYCLE},
-  "（癸亥）永熹二年": {YEAR_STATEMENT, CYCLE},
+  "（癸亥）永熹二年": {YEAR_STATEMENT, NOTED_CYCLE},
   "永熹癸亥": {YEAR_STATEMENT, CYCLE},
   "永熹二年（303年）": {YEAR_STATEMENT, COMMON_YEAR},
   "永熹二年（公元303）": {YEAR_STATEMENT, COMMON_YEAR},
-  "永熹二年（癸亥，303年）": {YEAR_STATEMENT, COMMON_YEAR, CYCLE},
-  "永熹二年（癸亥，公元三〇三年）": {YEAR_STATEMENT, COMMON_YEAR, CYCLE},
+  "永熹二年（癸亥，303年）": {YEAR_STATEMENT, COMMON_YEAR, NOTED_CYCLE},
+  "永熹二年（癸亥，公元三〇三年）": {YEAR_STATEMENT, COMMON_YEAR, NOTED_CYCLE},
   "永熹二年（公元三零三年）": {YEAR_STATEMENT, COMMON_YEAR},
   "公元303年（永熹二年）": {YEAR_STATEMENT, COMMON_YEAR},
 }
@@ -90,7 +91,7 @@ def test_year_month_and_day_in_all_forms(year, script, eras):
   [
     ("癸亥七月，大水。", (YEAR, (("cycle", 59), ("month", 7)))),
     ("癸亥年七月，大水。", (YEAR, (("cycle", 59), ("month", 7)))),
-    ("（癸亥）七月，大水。", (YEAR, (("cycle", 59), ("month", 7)))),
+    ("（癸亥）七月，大水。", (YEAR, (NOTED_CYCLE, ("month", 7)))),
     ("303年七月，大水。", (YEAR, (("common year", 303), ("month", 7)))),
     (
       "二年癸亥七月，大水。",
