@@ -237,12 +237,12 @@ def lead_days(drafts: Sequence[SectionDraft], calendar: Calendar) -> None:
       or before.statements[0][0] != "year"
     ):
       continue
-    (name, day), first = draft.statements[0], _find_day(before.statements)
-    led = [*before.statements[:2], (name, day)]
+    first, (name, *values) = _find_day(before.statements), draft.statements[0]
+    led = [*before.statements[:2], draft.statements[0]]
     if (
       first is not None
       and name in DAY_STATEMENTS
-      and (day - first) % sexagenary.CYCLE_LENGTH <= _MAX_DAYS_LED
+      and (values[0] - first) % sexagenary.CYCLE_LENGTH <= _MAX_DAYS_LED
       and _has_day(calendar, *before.statements[0][1:], led)
     ):
       draft.kind, draft.statements[:1] = NAMED, led
