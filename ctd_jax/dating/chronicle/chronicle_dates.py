@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -134,23 +134,30 @@ class ChronicleDates:
       rows_of_sections.append(rows)
     return rows_of_sections
 
+  @functools.cached_property
   def find_naming_reigns(
-    self, own_reigns: frozenset[int], ordinal: int | np.integer
-  ) -> frozenset[int]:
-    """Returns rows of reigns that name a month in a section of `own_reigns`."""
+    self,
+  ) -> Callable[[frozenset[int], int | np.integer], frozenset[int]]:
+    """Finds rows of reigns that name a month in a section of some reigns."""
     polities = self.calendar.polities
-    same_polity = np.isin(polities, polities[list(own_reigns)])
-    return next(
-      (
-        rows
-        for rows in (
-          own_reigns,
-          frozenset(np.flatnonzero(same_polity).tolist()),
-        )
-        if self.calendar.find_reign(ordinal, rows) in rows
-      ),
-      self.printed_reigns,
-    )
+
+    def find(
+      own_reigns: frozenset[int], ordinal: int | np.integer
+    ) -> frozenset[int]:
+      same_polity = np.isin(polities, polities[list(own_reigns)])
+      return next(
+        (
+          rows
+          for rows in (
+            own_reigns,
+            frozenset(np.flatnonzero(same_polity).tolist()),
+          )
+          if self.calendar.find_reign(ordinal, rows) in rows
+        ),
+        self.printed_reigns,
+      )
+
+    return functools.cache(find)
 
   def text_of(self, section: int) -> str:
     """Returns the whole text of a section."""
