@@ -301,7 +301,11 @@ class QuestionReader:
       title = match[0][1:-1]
       folded = fold_script(title)
       names = {folded, re.split("[·・]", folded)[0]}
-      named = [work for work in self._works if fold_script(work) in names]
+      named = [
+        work
+        for work in self._works
+        if fold_script(normalize(work).text) in names
+      ]
       works += named
       if not named:
         notes.append(Note("note.question.title", title=title))

@@ -217,6 +217,15 @@ def test_words_are_found_in_every_encoding(word, text, printed):
   assert text[start:end] == printed
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
+def test_titles_are_read_in_every_encoding(form):
+  work = unicodedata.normalize(form, "三国史記ガ")
+  reader = QuestionReader(LU, works=(work,))
+  for asked in ("NFC", "NFD"):
+    title = unicodedata.normalize(asked, "三国史記ガ")
+    assert reader.read(f"《{title}》隱公元年").works == (work,)
+
+
 def test_korean_keeps_its_spaces():
   assert works.normalize_space("왕  세종\n대왕") == "왕 세종 대왕"
   assert works.normalize_space("왕 世宗　大王") == "왕世宗大王"
