@@ -49,6 +49,7 @@ SOURCE = _lunation_rows(
 )
 
 
+@pytest.mark.slow
 @needs_sanmiao
 def test_tables_are_those_that_the_command_makes(tmp_path):
   tables = build_tables.build_tables(
