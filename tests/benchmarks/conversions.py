@@ -111,7 +111,7 @@ def compare(
       first, *others = reader.read(sample.text)
     except ValueError:
       kinds["unread"] += 1
-      differing[sample.text.partition("日")[0], "unread"] += 1
+      differing[sample.text.rpartition("月")[0], "unread"] += 1
       continue
     if first.first_day == sample.day:
       continue
@@ -143,7 +143,9 @@ def read_months(path: pathlib.Path) -> dict[tuple[str, ...], set[int]]:
   with path.open(encoding="utf-8") as file:
     for row in csv.DictReader(file, delimiter="\t"):
       year, month = int(row["year"]), int(row["month"])
-      if min(year, month) < 1:  # before an accession
+      if (
+        not 1 <= min(year, month) <= max(year, month) < 100
+      ):  # no years of eras
         continue
       leap = "閏" * (row["leap"] == "1")
       parts = _name(year, "元"), leap, _name(month, "正")
