@@ -240,6 +240,7 @@ def main() -> None:
     of_book = [
       results.ResultRow(*names, metric, value, **about)
       for metric, value in figures.items()
+      if not np.isnan(value)
     ]
     result_rows.print_rows(of_book)
     rows += of_book
