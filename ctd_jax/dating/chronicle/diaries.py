@@ -59,6 +59,7 @@ class DiaryDay:
   # Whether it is in the month of the section before it, without doubt.
   continues: bool
   opens_run: bool
+  closes_run: bool
   opens_month: bool
 
 
@@ -380,6 +381,7 @@ def _add_run(
           or is_after_other
         ),
         index == chain[0],
+        index == chain[-1],
         run.opens_month,
       )
     )

@@ -515,14 +515,17 @@ def _read_diary_record(
       empty = SectionDraft(0, 0)
       sections = [_make_section(record, text[:first], empty, first, True)]
   drafts = [_draft_diary_day(day, text, dates) for day in days]
-  resolve_relative_years(drafts)
   if drafts and not sections:
     drafts[0].start = 0
-  stops = [*(draft.start for draft in drafts[1:]), len(text)]
-  sections += [
-    _make_section(record, text, draft, stop, day.continues)
-    for draft, day, stop in zip(drafts, days, stops[: len(days)], strict=True)
-  ]
+  if days and days[-1].closes_run:
+    # What follows may be no diary.
+    later = [date for date in dates if date.start >= drafts[-1].date_end]
+    drafts += _cut_record(text, later, drafts[-1:])[1:]
+  resolve_relative_years(drafts)
+  for index, draft in enumerate(drafts):
+    stop = drafts[index + 1].start if index + 1 < len(drafts) else len(text)
+    continues = index < len(days) and days[index].continues
+    sections.append(_make_section(record, text, draft, stop, continues))
   if is_heading:
     sections = [dataclasses.replace(s, is_heading=True) for s in sections]
   return sections
@@ -644,12 +647,21 @@ def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
   }
 
 
-def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
-  """Returns the sections of a record that is more than a date."""
-  stream = match_stream_mark(text)
-  drafts = [
-    SectionDraft(0, stream.end(), kind=STREAM) if stream else SectionDraft(0, 0)
-  ]
+def _cut_record(
+  text: str,
+  dates: Sequence[PrintedDate],
+  drafts: Sequence[SectionDraft] = (),
+) -> list[SectionDraft]:
+  """Returns the sections of a record that is more than a date.
+
+  Args:
+    drafts: sections before the `dates`, if not the head of the record.
+  """
+  drafts = list(drafts)
+  if not drafts:
+    stream = match_stream_mark(text)
+    drafts.append(SectionDraft(0, stream.end() if stream else 0))
+    drafts[0].kind = STREAM if stream else NO_DATE
   clauses = Clauses(text)
   for date in dates:
     deadlines.check()
