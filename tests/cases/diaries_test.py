@@ -136,3 +136,77 @@ def test_a_month_that_days_count_past_is_not_carried_on():
     f"{day}日。雨。" for day in ["二十九", "三十", "一", "二", "三", "四"]
   ]
   assert [row[2:4] for row in date(lines)][-4:] == [(2, n) for n in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+  "record",
+  [
+    "公諱某字某世為婺源人以乾道三年五月七日生幼而嗜學登第授某縣尉以嘉定九年三月"
+    "二日卒於家以嘉定十年十一月甲申葬於某山之原初公之在縣也紹興二年所立碑仆於野",
+    "公諱某，字某。以乾道三年五月七日生。嘉定九年三月二日，卒於家，享年五十。"
+    "以十年十一月甲申，葬於某山。初，紹興二年所立碑仆於野，公復立之。",
+    "公諱某。生於乾道三年五月七日，卒於嘉定九年三月二日，葬於嘉定十年十一月甲申。",
+    "公諱某。乾道三年五月七日生，嘉定九年三月二日卒，嘉定十年十一月甲申葬。",
+  ],
+)
+def test_birth_death_and_burial_of_an_epitaph_have_their_own_time(record):
+  # The next epitaph begins again earlier.
+  dated = date([record, "夫人姓李氏。淳熙二年八月五日，卒。"])
+  days = [(*row[1:4],) for row in dated if row[4] > 0.9 and row[3]]
+  assert days == [
+    (1167, 5, 7),
+    (1216, 3, 2),
+    (1217, 11, 10),
+    (1175, 8, 5),
+  ]
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "某啟。比承書問，知已到任。秋涼，伏惟萬福。淳熙五年八月二十日，某頓首。",
+    "某啟比承書問知已到任伏惟萬福淳熙五年八月二十日某頓首",
+    "是書成於諸友之手。淳熙五年八月二十日，新安某謹書。",
+  ],
+)
+def test_the_date_at_the_end_of_a_letter_is_that_of_all_of_it(text):
+  letters = [
+    "淳熙四年六月一日，某再拜。",
+    text,
+    "某頓首。紹熙元年二月三日，某書。",
+  ]
+  dated = date(letters)
+  assert [row[1:3] for row in dated] == [
+    (1177, 6),
+    *[(1178, 8)] * 2,
+    *[(1190, 2)] * 2,
+  ]
+  assert min(row[4] for row in dated) > 0.9
+
+
+def test_a_date_mentioned_in_a_letter_does_not_carry_time_on():
+  dated = date(
+    [
+      "淳熙二年四月十五日，某頓首。紹興三十年某嘗過其地。",
+      "某再拜。五月三日書至。",
+      "六月九日，某白。",
+    ]
+  )
+  assert [row[1:4] for row in dated if row[3]] == [
+    (1175, 4, 15),
+    (1175, 5, 3),
+    (1175, 6, 9),
+  ]
+
+
+@pytest.mark.parametrize("place", ["州學", "社稷壇", "通濟橋", "某寺"])
+def test_entries_of_a_gazetteer_have_their_own_years(place):
+  dated = date(
+    [
+      f"{place}，在子城東。乾道四年，知州某建。淳熙二年三月，增廣。",
+      "廣惠橋，紹興三年建，乾道五年圮，淳熙元年重建。",
+      "知州：某，慶元元年二月到任。某，慶元三年五月到任，嘉泰元年除郎官。",
+    ]
+  )
+  years = [year for text, year, *_ in dated if "年" in text]
+  assert years == [1168, 1175, 1133, 1169, 1174, 1195, 1197, 1201]

@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from ctd_jax.chronology import annals, numerals, sexagenary
+from ctd_jax.chronology import annals, numerals
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import diaries
 from ctd_jax.dating.chronicle.calendar import Calendar
@@ -174,10 +174,11 @@ _LEADS_INTO_YEAR = re.compile(
 )
 # A year with its month and day, of a reign, after these dates the sentence:
 # 「以淳熙四年五月二十九日卒」.
-_FULL_DATE_DAY = re.compile(
-  rf"{NUMBER_OF_DAY.pattern}|{sexagenary.PAIR_PATTERN}"
-)
 _LEADS_INTO_FULL_DATE = re.compile("[以於于在]$")
+# 「淳熙五年八月二十日，某頓首。」 ends a letter.
+_SIGNATURE = re.compile(
+  "[^。]{0,16}(?:[書白啟啓拜記序識題上狀跋具撰]|頓首|謹[書記序識題])[。\\s]*"
+)
 # 「中平四年冬生於譙」: a birth is told where a life begins.
 _BIRTH = re.compile("，?[帝上后公王]?生(?=[於于，。]|$)")
 # What a petition or an order says: its dates belong to what it is about.
@@ -279,7 +280,7 @@ class Clauses:
     """Returns whether a date inside the record opens another section."""
     if date.is_tail or self._is_flashback(date) or self._is_birth(date):
       return False
-    if self._is_full_date_of_life(date, drafts):
+    if self._dates_event_of_life(date, drafts):
       return True
     if not self._is_punctuated:
       return self._opens_bare_clause(date, drafts)
@@ -430,19 +431,35 @@ class Clauses:
       or self._text[date.start] in "兩两"
     )
 
-  def _is_full_date_of_life(
+  def _dates_event_of_life(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
   ) -> bool:
-    """Returns whether a date to the day is when somebody was born or died."""
+    """Returns whether a date is when somebody was born, died or built.
+
+    Lives and gazetteers tell of one event after another, and each may have its
+    date inside a clause.
+    """
+    if (
+      drafts[0].kind != NO_DATE
+      or date.first_part != DatePart.YEAR
+      or not date.statements[0][-1]
+      or (self._is_punctuated and not self._is_outside_speech(date.start))
+    ):
+      return False
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    if self._is_punctuated and self._opens_clause(date.start):
+      return date.kind == NAMED
     return (
-      drafts[0].kind == NO_DATE
-      and date.kind == NAMED
-      and date.last_part == DatePart.MONTH
-      and _FULL_DATE_DAY.match(self._text, date.end) is not None
+      (date.kind == NAMED or any(draft.kind >= YEAR for draft in drafts))
+      and (
+        date.last_part == DatePart.DAY
+        or (
+          date.last_part == DatePart.MONTH
+          and NUMBER_OF_DAY.match(self._text, date.end) is not None
+        )
+      )
       and _LEADS_INTO_FULL_DATE.search(before) is not None
       and not _DOCUMENT.search(before)
-      and (not self._is_punctuated or self._is_outside_speech(date.start))
     )
 
   def _find_last_month(self, drafts: Sequence[SectionDraft]) -> int:
@@ -613,7 +630,10 @@ def _read_record(
     if statement not in draft.statements:
       draft.statements.append(statement)
   stops = [*starts[1:], len(text)]
-  told = set() if is_punctuated(text) else _find_told(drafts)
+  is_signed = _is_signed(text, drafts)
+  if is_signed:
+    drafts[0].kind = drafts[1].kind
+  told = _find_told(drafts, is_punctuated(text))
   return [
     Section(
       record,
@@ -625,13 +645,29 @@ def _read_record(
       draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
       draft.start in told,
       find_extent(text[draft.start : draft.date_end]),
+      continues=is_signed and draft is drafts[1],
     )
     for draft, stop in zip(drafts, stops, strict=True)
   ]
 
 
-def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
+def _is_signed(text: str, drafts: Sequence[SectionDraft]) -> bool:
+  """Returns whether a letter or preface has its date at its end."""
+  return (
+    len(drafts) == 2
+    and drafts[0].kind == NO_DATE
+    and drafts[1].kind == NAMED
+    and drafts[1].last_part >= DatePart.MONTH
+    and _SIGNATURE.fullmatch(text, drafts[1].date_end) is not None
+  )
+
+
+def _find_told(drafts: Sequence[SectionDraft], punctuated: bool) -> set[int]:
   """Returns the starts of sections whose date may only be mentioned."""
+  if punctuated:
+    # An entry with a day of its own refers to another year.
+    is_entry = drafts[0].last_part >= DatePart.MONTH_DAY
+    return {d.start for d in drafts[1:] if is_entry and d.kind == NAMED}
   last_year = max(
     (
       before.start
