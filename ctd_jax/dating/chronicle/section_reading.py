@@ -631,9 +631,8 @@ def _read_record(
       draft.statements.append(statement)
   stops = [*starts[1:], len(text)]
   is_signed = _is_signed(text, drafts)
-  if drafts[0].kind == NO_DATE and drafts[1:] and drafts[1].kind == NAMED:
-    # A life, a letter, an entry of a gazetteer: its time is its own.
-    drafts[0].kind = NAMED
+  if is_signed:
+    drafts[0].kind = drafts[1].kind
   told = _find_told(drafts, is_punctuated(text))
   return [
     Section(
