@@ -210,11 +210,11 @@ def judge(
   """Yields every place, compared with the date of its section."""
   calendar = dates.calendar  # a long one was narrowed
   keys = np.array(
-    [_make_key(section.record, section.start) for section in dates.sections]
+    [make_key(section.record, section.start) for section in dates.sections]
   )
   for number, record in enumerate(records):
     for place in record.places:
-      key = _make_key(number, place.position)
+      key = make_key(number, place.position)
       section = int(np.searchsorted(keys, key, "right")) - 1
       given = int(dates.months[section, 0])
       month_right = is_credible = None
@@ -247,7 +247,7 @@ def compute_figures(judgements: Sequence[Judgement]) -> dict[str, float]:
   return {name: float(np.mean(each)) for name, each in known.items() if each}
 
 
-def _make_key(record: int, position: int) -> int:
+def make_key(record: int, position: int) -> int:
   return (record << 32) + position
 
 

@@ -352,14 +352,18 @@ def _learn_transitions(
 ]:
   """Returns the fitted model, its transitions, and offsets of the best path."""
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
-  model = prior_model = transition_model.TransitionModel()
+  counted_model = prior_model = transition_model.TransitionModel()
   path = None
   for _ in range(MAX_ROUNDS + 1):
     previous_path = path
     if path is not None:
-      model = emissions_lib.fit_model(
+      counted_model = emissions_lib.fit_model(
         prior_model, path, emissions.kinds, boundaries
       )
+    # Reliability counts every move; the next path must earn its own.
+    model = transition_model.discount_moves(
+      counted_model, emissions.kinds, boundaries, path
+    )
     log_transitions = _make_transitions(model, emissions, calendar)
     path, offsets = best_path.find_best_path(
       emissions, emissions.kinds, log_transitions, prior, windows=windows
@@ -368,7 +372,7 @@ def _learn_transitions(
       np.mean(path != previous_path) < _MAX_CHANGED
     ):
       break
-  return model, log_transitions, offsets
+  return counted_model, log_transitions, offsets
 
 
 def _make_transitions(

@@ -141,7 +141,7 @@ class SectionEmissions:
     # What a reader dates happened then; it is not told in retrospect.
     self.kinds = np.array(
       [
-        _KINDS_TOLD.get(section.kind, section.kind)
+        _find_told_kind(section)
         if section.may_be_told and row not in (allowed_months or {})
         else section.kind
         for row, section in enumerate(sections)
@@ -213,6 +213,13 @@ class SectionEmissions:
         is_allowed = self.allowed_months[row][months or slice(None)]
         log_p[row - start][:, ~np.append(is_allowed, False)] += LOG_FIXED_ODDS
     return log_p
+
+
+def _find_told_kind(section: Section) -> int:
+  """Returns the kind of a section whose record may only mention its date."""
+  _, reign, *_ = find_statement(section, "year") or (None, None)
+  # 「是歲夏五月」 goes on with a year that the record quotes.
+  return TOLD_YEAR if reign else _KINDS_TOLD.get(section.kind, section.kind)
 
 
 def find_day_column(name: str, day: int) -> int:

@@ -39,3 +39,33 @@ def test_a_quoted_date_of_another_time_ends_with_its_record():
   marks = mark(lines, [], "宋")
   assert not marks[0]
   assert not marks[-1]
+
+
+# A text of days, one each ten, whose entries never print a year.
+_DAYS = "甲子甲戌甲申甲午甲辰甲寅"
+
+
+def _list_days(count):
+  days = [_DAYS[i : i + 2] for i in range(0, len(_DAYS), 2)]
+  return [f"{days[n % 6]}詔賜近臣錢各有差" for n in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  "quotation",
+  [
+    "按真宗初有天下咸平元年春三月祥畢出禱雨",
+    "太祖既平諸國建隆元年春正月始祀南郊",
+    "或引故事以對謂景德四年秋八月嘗罷此官",
+    "仁宗時有之皇祐二年秋九月大饗明堂",
+  ],
+)
+def test_quoted_years_move_no_later_entry(quotation):
+  lines = ["熙寧四年春正月甲寅賜近臣錢", *_list_days(60)]
+  lines[30] += quotation
+  records = records_of(lines)
+  dates = chronicle_dating.date_records(records, calendar.load_calendar("宋"))
+  years = dates.calendar.years
+  last = int(dates.months[-1, 0])
+  assert last < len(years)
+  assert 1071 <= years[last] <= 1074
