@@ -61,6 +61,8 @@ YEAR_CUE = re.compile(
 )
 YEAR_OPENING = re.compile(r"(?:元|[一二三四五六七八九十百廿卅有]{1,5})年")
 _CYCLIC_YEAR = re.compile(rf"{sexagenary.PAIR_PATTERN}[年歲嵗]?\Z")
+# 「順天三年」 behind the year of the cycle in small type.
+_YEAR_NEAR = re.compile(rf"[^()　]{{0,6}}(?:元|{_NUMERAL}+)年")
 # 「二十」 at the end of a line and 「一年」 in the next are one numeral.
 _NUMERAL_ACROSS = re.compile(
   r"[十廿卅]\n[一二三四五六七八九]|[二三四五六七八九]\n十"
@@ -402,6 +404,13 @@ class PrintedEdition:
       self._years_open
       and next_line.indent == 0
       and YEAR_CUE.match(next_line.body)
+    ):
+      return False
+    note = NOTE.match(next_line.body)
+    if (
+      note
+      and _CYCLIC_YEAR.match(note[1].replace("/", ""))
+      and _YEAR_NEAR.match(next_line.body, note.end())
     ):
       return False
     if line.width >= self._full_width:

@@ -423,7 +423,10 @@ def count_years(
         counts.setdefault(era, collections.Counter())[first, offset] += 1
   first_years = {}
   for era, found in counts.items():
-    (pair, count), *_ = found.most_common(1)
+    # Eras of one name are told apart by those that need no other count.
+    pair, count = max(
+      found.items(), key=lambda item: (item[1], -abs(item[0][1]))
+    )
     # One year alone is misprinted.
     if pair[1] and count >= _MIN_COUNTED:
       first_years[era] = sum(pair)
