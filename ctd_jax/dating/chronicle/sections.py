@@ -34,7 +34,9 @@ def is_punctuated(text: str) -> bool:
 # compared by. 曆 was taboo when the 四庫全書 was written: 慶厯 is 慶曆. From
 # 744 to 758 years were written 載.
 
-_SPELLINGS = "明眀 熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊"
+_SPELLINGS = (
+  "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊 明眀"
+)
 _fold_spellings = numerals.make_replacer(
   {variant: group[0] for group in _SPELLINGS.split() for variant in group[1:]}
 )
