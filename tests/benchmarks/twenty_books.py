@@ -110,7 +110,10 @@ def judge_book(
       # The last date of a head is its most precise.
       known = truth_of.get(section)
       if known is None or (known.day is None and truth.day is not None):
-        truth_of[section] = truth
+        # A chance of a year is right or wrong as a year.
+        truth_of[section] = (
+          truth._replace(first_day=0) if book.prints_years else truth
+        )
   find_chance = _find_chance_of_year if book.prints_years else _find_chance
   chances = [find_chance(row) for row in rows]
   verdicts: list[tuple[float, bool]] = []
