@@ -131,7 +131,7 @@ def test_years_in_brackets_are_years(tmp_path, text, year, cycle):
   if year:
     assert ("common year", year) in statements
   if cycle is not None:
-    assert ("cycle", cycle) in statements
+    assert ("cycle", cycle, True) in statements
   assert not {name for name, *_ in statements} & {"day", "first day"}
 
 
@@ -152,7 +152,7 @@ def test_years_in_brackets_make_a_western_calendar(tmp_path):
 def test_a_cyclic_year_in_small_type_is_evidence(tmp_path, note):
   text = print_lines(f"{note}二年正月改元", "", "(音/某)三年春王出(庚/辰)")
   statements, *_ = read_statements(tmp_path, text, "宋")
-  assert ("cycle", 46) in statements
+  assert ("cycle", 46, True) in statements
   work = read(tmp_path, text)
   notes = [note.text for entry in work.entries for note in entry.notes]
   assert notes == ["音某", "庚辰"]

@@ -352,27 +352,39 @@ def _learn_transitions(
 ]:
   """Returns the fitted model, its transitions, and offsets of the best path."""
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
-  counted_model = prior_model = transition_model.TransitionModel()
+
+  def find_path(model):
+    return best_path.find_best_path(
+      emissions,
+      emissions.kinds,
+      _make_transitions(model, emissions, calendar),
+      prior,
+      windows=windows,
+    )
+
+  model = prior_model = transition_model.TransitionModel()
   path = None
   for _ in range(MAX_ROUNDS + 1):
     previous_path = path
     if path is not None:
-      counted_model = emissions_lib.fit_model(
+      model = emissions_lib.fit_model(
         prior_model, path, emissions.kinds, boundaries
       )
-    # Reliability counts every move; the next path must earn its own.
-    model = transition_model.discount_moves(
-      counted_model, emissions.kinds, boundaries, path
-    )
-    log_transitions = _make_transitions(model, emissions, calendar)
-    path, offsets = best_path.find_best_path(
-      emissions, emissions.kinds, log_transitions, prior, windows=windows
+    # A path must earn its moves by evidence.
+    path, _ = find_path(
+      transition_model.discount_moves(model, emissions.kinds, boundaries, path)
     )
     if previous_path is not None and (
       np.mean(path != previous_path) < _MAX_CHANGED
     ):
       break
-  return counted_model, log_transitions, offsets
+  # How sure the months are counts the moves that the text may make all the
+  # same.
+  path, offsets = find_path(model)
+  model = emissions_lib.fit_model(
+    prior_model, path, emissions.kinds, boundaries
+  )
+  return model, _make_transitions(model, emissions, calendar), offsets
 
 
 def _make_transitions(
