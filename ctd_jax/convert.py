@@ -1,4 +1,4 @@
-"""Converts dates: Chinese, Japanese and Korean ones to Western ones, and back.
+"""Converts dates of East Asia to Western ones, and back.
 
   python -m ctd_jax.convert 萬曆十五年三月廿六日 1587-05-03
   python -m ctd_jax.convert --input=table.csv --column=date --out=converted.csv
@@ -16,8 +16,9 @@ Contradictions are a day that the month does not have, an era that had not
 begun, and the like.
 
 A table is CSV (with commas or semicolons), TSV, or the first sheet of an XLSX
-workbook (extra [xlsx]). Its rows and columns stay as they are. New columns,
-named after the column of dates, follow them:
+workbook (extra [xlsx]). The new table is CSV with commas, or TSV. Its rows and
+columns stay as they are. New columns, named after the column of dates, follow
+them:
 
   date_name ... date_sexagenary_day   the first reading and its parts
   date_not_before, date_not_after     first and last day, Gregorian calendar;
@@ -240,6 +241,8 @@ def _convert_rows(
 ) -> Iterator[list[str]]:
   """Yields the rows of a table with those of the readings; counts them."""
   header = next(iter(rows), [])
+  if not header:
+    raise ValueError(f"{path}: the table is empty; expected a row of names")
   new_columns = [f"{column}_{name}" for name in COLUMNS]
   taken = [name for name in new_columns if name in header]
   if header.count(column) != 1:
@@ -323,7 +326,7 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "calendars",
     ["all"],
-    "Polities (明), countries (zh, ja, ko) or all; readings of the first are "
+    "Polities (明), countries (zh, ja, ko, vi) or all; readings of the first are "
     "preferred. Example: --calendars=zh,ja",
   )
   flags.DEFINE_string(

@@ -40,6 +40,7 @@ _JSON_NAMES = (
   *("day", "cyclic_day", "gregorian", "julian", "edtf", "parallel_names"),
 )
 _PART_OF_YEAR = "reading.part_of_year"
+_DAY_OF_CHANGE = "reading.day_of_change"
 # They counted by the eras of the dynasties in the north, most of the time.
 _FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
 _TEN_DAYS = {"上": (1, 10), "中": (11, 20), "下": (21, 30)}
@@ -63,6 +64,8 @@ _ISO_DATE = re.compile(
 )
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
+# From 744 to 758 years were written 載: 天寶十四載.
+_YEAR_SIGN = re.compile(rf"(?<=[元{numerals.UNIT_DIGITS}十\d])載(?!初)")
 _BLANK = re.compile(r"[\s，。、；：．.,;:()（）〔〕\[\]【】「」『』]*")
 _REFORM = sexagenary.to_julian_day(1582, 10, 15)
 
@@ -153,15 +156,15 @@ def parse_date(
 ) -> list[DateReading]:
   """Returns the readings of a date, the most probable first.
 
-  Readings without contradictions come first, then those of the first calendar
-  given (China, Japan, Korea), then those of the longest era.
+  Readings without contradictions come first, then those with fewer assumptions,
+  then those of the first calendar given (China, Japan, Korea, Vietnam).
 
   >>> [reading] = parse_date("萬曆十五年三月廿六日", "明")
   >>> reading.edtf, reading.cyclic_day
-  ('1587-05-03', '丁卯')
+  ('1587-05-03', '乙卯')
 
   Args:
-    text: one date; anything after it becomes an assumption.
+    text: one date; what stands around it becomes an assumption.
     calendars: polities or countries, as in `era_calendars.load_calendar`.
 
   Raises:
@@ -205,7 +208,7 @@ class DateReader(CalendarNames):
     western = _ISO_DATE.fullmatch(text)
     if western:
       return self._read_western(text, _read_iso(western))
-    folded = numerals.fold_script(text)
+    folded = _YEAR_SIGN.sub("年", numerals.fold_script(text))
     found = first = None
     for match, cue in dates.iterate_matches(folded, self.timeline):
       if cue.reign:
@@ -213,6 +216,8 @@ class DateReader(CalendarNames):
       # A pair after other parts of a date, 「十年正月辛未朔壬申」, is a day.
       first = first or cue
       is_year = cue.year_cycle or (cue.day and cue is first and not cue.month)
+      if match["common_year"] and folded.startswith("代", match.end()):
+        continue  # 1580年代 is ten years
       if found is None and (match["common_year"] or is_year):
         found = match, cue
     western = _ISO_DATE.search(text)
@@ -371,6 +376,13 @@ class DateReader(CalendarNames):
         else Note("problem.date.of_year")
       )
       day = PrintedDay(day.end)
+    if months and cue.month and cue.season is not None:
+      start = dates.FIRST_MONTH_OF_SEASON[cue.season]
+      numbers = {self._months[months[0]], self._written[months[0]], cue.month}
+      if not any(0 <= it - start < MONTHS_PER_SEASON for it in numbers):
+        faults.append(
+          Note("reading.season", month=self._name_month(months[0]))
+        )
     if months and has_month:
       return [
         self._make_reading(
@@ -505,6 +517,9 @@ class DateReader(CalendarNames):
     number_of_era = self._find_era(months[0], year[months[0]], first)
     era = self.calendar.eras[number_of_era]
     is_month = len(months) == 1
+    faults = [*faults, *self._check_use(number_of_era, first, last)]
+    if faults and faults[-1].code == _DAY_OF_CHANGE:
+      notes = [*notes, faults.pop()]
     return DateReading(
       text=text,
       polity=era.polity.name,
@@ -517,7 +532,7 @@ class DateReader(CalendarNames):
       first_day=first,
       last_day=last,
       assumptions=tuple(notes),
-      contradictions=(*faults, *self._check_use(number_of_era, first, last)),
+      contradictions=tuple(faults),
       _reader=self,
       _era=number_of_era,
       _months=tuple(months),
@@ -537,7 +552,7 @@ class DateReader(CalendarNames):
     return era
 
   def _check_use(self, era: int, first: int, last: int) -> list[Note]:
-    """Returns what is wrong if an era was not counted on some days."""
+    """Returns what is wrong or odd if an era was not counted on some days."""
     eras = self.calendar.eras
     parts = self.calendar.reign_eras[self._reign_of_era[era]]
     start = min(eras[part].first_day for part in parts)
@@ -545,6 +560,8 @@ class DateReader(CalendarNames):
     name = self._era_names[era]
     if last < start:
       return [Note("reading.before_era", name=name, day=_format_day(start))]
+    if first == last == end + 1:  # 大正十五年十二月二十五日
+      return [Note(_DAY_OF_CHANGE, name=name, day=_format_day(end))]
     if first > end:
       return [Note("reading.after_era", name=name, day=_format_day(end))]
     return []
@@ -728,6 +745,8 @@ def _find_western_days(
   """Returns the first and last day of a Western date."""
   year, month, day = date.year, date.month, date.day
   try:
+    if (year, month) == (0, 0):  # 0000-00-00 in tables: no date
+      raise ValueError
     if day:
       first = sexagenary.to_julian_day(year, month, day)
       return first, first

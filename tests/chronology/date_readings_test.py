@@ -250,3 +250,60 @@ def test_states_that_counted_alike_are_one_reading(text, state):
   assert any("吳越" in name for name in reading.parallel_names) or (
     state == "後梁"
   )
+
+
+@pytest.mark.parametrize(
+  ("text", "edtf"),
+  [
+    ("大正十五年十二月二十五日", "1926-12-25"),
+    ("明治45年7月30日", "1912-07-30"),
+    ("宣統三年十二月二十五日", "1912-02-12"),
+    ("慶応四年九月八日", "1868-10-23"),
+  ],
+)
+def test_the_day_of_a_change_may_have_the_old_name(text, edtf):
+  reading = date_readings.parse_date(text)[0]
+  assert reading.edtf == edtf
+  assert not reading.contradictions
+  assert [it.code for it in reading.assumptions] == ["reading.day_of_change"]
+
+
+def test_the_second_day_after_an_era_is_contradicted():
+  (reading,) = date_readings.parse_date("大正十五年十二月二十六日", "ja")
+  assert [it.code for it in reading.contradictions] == ["reading.after_era"]
+
+
+@pytest.mark.parametrize(
+  ("text", "edtf"),
+  [
+    ("天寶十四載十一月", "0755-12-12/0756-01-10"),
+    ("天宝三载", "0744-01-24/0745-02-09"),
+    ("至德二載正月", "0757-01-29/0757-02-26"),
+  ],
+)
+def test_years_may_be_written_zai(text, edtf):
+  assert read_days(text, "唐") == [edtf]
+  assert read_days(text.replace("載", "年").replace("载", "年"), "唐") == [edtf]
+
+
+def test_a_season_is_checked_by_the_month():
+  for text in ("萬曆十五年秋三月", "開元十三年夏十月", "康熙六十一年冬正月庚午"):
+    (reading,) = date_readings.parse_date(text, "唐,明,清")
+    codes = [it.code for it in reading.contradictions]
+    assert codes[0] == "reading.season"
+  # The years of 景初 began a month early.
+  for text in ("萬曆十五年秋八月", "元光元年冬十月", "景初二年春正月"):
+    for reading in date_readings.parse_date(text, "西漢,曹魏,明"):
+      assert not reading.contradictions
+
+
+def test_what_names_no_single_year_is_unread():
+  for text in ("0000-00-00", "1580年代"):
+    with pytest.raises(DateError):
+      date_readings.parse_date(text)
+  assert read_days("0000") == ["-0001-12-30/0000-12-29"]
+
+
+def test_the_example_of_the_documentation_is_true():
+  (reading,) = ctd_jax.parse_date("萬曆十五年三月廿六日", "明")
+  assert f"{(reading.edtf, reading.cyclic_day)}" in ctd_jax.parse_date.__doc__
