@@ -177,7 +177,7 @@ def parse_date(
 def load_reader(calendars: str | Sequence[str] = ALL_POLITIES) -> DateReader:
   """Returns the reader of dates in some calendars, made once for each."""
   if isinstance(calendars, str):
-    calendars = calendars.replace("，", ",").split(",")
+    calendars = map(str.strip, calendars.replace("，", ",").split(","))
   return _make_reader(tuple(calendars))
 
 
@@ -380,9 +380,7 @@ class DateReader(CalendarNames):
       start = dates.FIRST_MONTH_OF_SEASON[cue.season]
       numbers = {self._months[months[0]], self._written[months[0]], cue.month}
       if not any(0 <= it - start < MONTHS_PER_SEASON for it in numbers):
-        faults.append(
-          Note("reading.season", month=self._name_month(months[0]))
-        )
+        faults.append(Note("reading.season", month=self._name_month(months[0])))
     if months and has_month:
       return [
         self._make_reading(

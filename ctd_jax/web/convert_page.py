@@ -1,6 +1,5 @@
 """The page that converts dates between calendars."""
 
-import itertools
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -31,16 +30,15 @@ def show_conversion(request: Request, served: ServedIndex) -> Response:
     request.query_params, settings_of(request).max_question
   )
   calendars = queries.parse_field(request.query_params, "calendars")
-  problem, dates = None, []
+  problem, dates, left = None, [], 0
   try:
     reader = date_readings.load_reader(calendars or ALL_POLITIES)
   except ValueError as error:  # no such polity
     problem = notes.of_error(error)
   else:
-    lines = filter(None, map(str.strip, query.text.splitlines()))
-    dates = [
-      _read(line, reader) for line in itertools.islice(lines, _MAX_DATES)
-    ]
+    lines = list(filter(None, map(str.strip, query.text.splitlines())))
+    dates = [_read(line, reader) for line in lines[:_MAX_DATES]]
+    left = len(lines) - len(dates)
   address = {"q": query.text, "calendars": calendars}
   address["index"] = served.index.versions.index_sha256
   return rendering.render_page(
@@ -53,6 +51,7 @@ def show_conversion(request: Request, served: ServedIndex) -> Response:
     problem=problem,
     dates=dates,
     limit=_MAX_DATES,
+    left=left,
   )
 
 

@@ -32,3 +32,10 @@ def test_hostile_dates_are_text(client, text):
   assert page.status_code == 200
   assert "<script>alert" not in page.text
   assert "<b>" not in page.text
+
+
+def test_dates_beyond_the_limit_are_counted(client):
+  lines = "\n".join(f"{year}" for year in range(1500, 1603))
+  page = client.get("/convert", params={"q": lines, "calendars": "明, ja"}).text
+  assert page.count("<h2") == 100
+  assert "3 lines" in page
