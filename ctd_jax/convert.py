@@ -326,8 +326,8 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "calendars",
     ["all"],
-    "Polities (明), countries (zh, ja, ko, vi) or all; readings of the first are "
-    "preferred. Example: --calendars=zh,ja",
+    "Polities (明), countries (zh, ja, ko, vi) or all; readings of the first "
+    "are preferred. Example: --calendars=zh,ja",
   )
   flags.DEFINE_string(
     "day",
