@@ -66,6 +66,10 @@ _ISO_DATE = re.compile(
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 # From 744 to 758 years were written 載: 天寶十四載.
 _YEAR_SIGN = re.compile(rf"(?<=[元{numerals.UNIT_DIGITS}十\d])載(?!初)")
+# 甲申三月十九日: a year, for a day would stand behind its month.
+_BARE_YEAR = re.compile(
+  rf"\A{sexagenary.PAIR_PATTERN}(?=[閏闰]?(?:[正臘腊]|{numerals.NUMERAL_PATTERN})月)"
+)
 _BLANK = re.compile(r"[\s，。、；：．.,;:()（）〔〕\[\]【】「」『』]*")
 _REFORM = sexagenary.to_julian_day(1582, 10, 15)
 
@@ -208,6 +212,13 @@ class DateReader(CalendarNames):
     western = _ISO_DATE.fullmatch(text)
     if western:
       return self._read_western(text, _read_iso(western))
+    bare = _BARE_YEAR.match(text)
+    if bare:
+      readings = self.read(f"{bare[0]}年{text[bare.end() :]}")
+      return [
+        dataclasses.replace(it, text=it.text.replace("年", "", 1))
+        for it in readings
+      ]
     folded = _YEAR_SIGN.sub("年", numerals.fold_script(text))
     found = first = None
     for match, cue in dates.iterate_matches(folded, self.timeline):
@@ -215,7 +226,12 @@ class DateReader(CalendarNames):
         return self._read_reign(text, folded, match, cue)
       # A pair after other parts of a date, 「十年正月辛未朔壬申」, is a day.
       first = first or cue
-      is_year = cue.year_cycle or (cue.day and cue is first and not cue.month)
+      is_year = cue.year_cycle or (
+        cue.day
+        and cue is first
+        and not cue.month
+        and not folded.startswith("日", match.end())
+      )
       if match["common_year"] and folded.startswith("代", match.end()):
         continue  # 1580年代 is ten years
       if found is None and (match["common_year"] or is_year):

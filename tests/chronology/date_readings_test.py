@@ -307,3 +307,17 @@ def test_what_names_no_single_year_is_unread():
 def test_the_example_of_the_documentation_is_true():
   (reading,) = ctd_jax.parse_date("萬曆十五年三月廿六日", "明")
   assert f"{(reading.edtf, reading.cyclic_day)}" in ctd_jax.parse_date.__doc__
+
+
+@pytest.mark.parametrize("text", ["甲申三月十九日", "甲申年三月十九日"])
+def test_a_pair_before_a_month_is_the_year(text):
+  readings = date_readings.parse_date(text, "明")
+  assert "1644-04-25" in [it.edtf for it in readings]
+  assert {it.day for it in readings} == {19}
+  assert {it.text for it in readings} == {text}
+
+
+@pytest.mark.parametrize("text", ["甲子日", "戊申日卒"])
+def test_a_day_without_a_month_is_unread(text):
+  with pytest.raises(DateError):
+    date_readings.parse_date(text)
