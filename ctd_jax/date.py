@@ -6,9 +6,9 @@
 or per paragraph with --unit=paragraph), Markdown, TEI, Kanripo or a table (CSV,
 TSV or XLSX with the columns text, date and id; see --columns). Headings are
 optional. A record with several dates is split into sections, each with its own
-date. --reigns names the calendars: polities of China, Japan and Korea from
-246 BCE on (宋; 遼,宋,金; all), a reign table such as data/reigns/*.tsv, or an
-installed one (lu). Use --reigns=CE or CE:700-1160 for annals in English or
+date. --reigns names the calendars: polities of China, Japan, Korea and Vietnam
+from 246 BCE on (宋; 遼,宋,金; all), a reign table such as data/reigns/*.tsv, or
+an installed one (lu). Use --reigns=CE or CE:700-1160 for annals in English or
 Latin.
 
 The output has one row per section, in the --formats you choose, and dates.png,

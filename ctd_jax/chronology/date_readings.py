@@ -43,6 +43,7 @@ _PART_OF_YEAR = "reading.part_of_year"
 _DAY_OF_CHANGE = "reading.day_of_change"
 # They counted by the eras of the dynasties in the north, most of the time.
 _FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
+_LONGEST_ERA = 6  # characters, 天授禮法延祚
 _TEN_DAYS = {"上": (1, 10), "中": (11, 20), "下": (21, 30)}
 _GAP = r"[，、．.,\s]*"
 # What follows a month: 「廿六日」, 「六日戊申」, 「丁酉朔六日壬寅」.
@@ -68,7 +69,8 @@ _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 _YEAR_SIGN = re.compile(rf"(?<=[元{numerals.UNIT_DIGITS}十\d])載(?!初)")
 # 甲申三月十九日: a year, for a day would stand behind its month.
 _BARE_YEAR = re.compile(
-  rf"\A{sexagenary.PAIR_PATTERN}(?=[閏闰]?(?:[正臘腊]|{numerals.NUMERAL_PATTERN})月)"
+  rf"\A{sexagenary.PAIR_PATTERN}"
+  rf"(?=[春夏秋冬]|[閏闰]?(?:[正臘腊]|{numerals.NUMERAL_PATTERN})月)"
 )
 _BLANK = re.compile(r"[\s，。、；：．.,;:()（）〔〕\[\]【】「」『』]*")
 _REFORM = sexagenary.to_julian_day(1582, 10, 15)
@@ -265,6 +267,7 @@ class DateReader(CalendarNames):
     day = _read_day(folded, start)
     notes = _list_rest(text, cue.start, day.end)
     if cue.reign is None:
+      self._check_name_before(text, folded[: cue.start], cue)
       return self._read_cyclic_year(
         text[cue.start : day.end], cue, match, day, notes
       )
@@ -288,7 +291,8 @@ class DateReader(CalendarNames):
           [Note("reading.spelling", name=row.name)] * is_spelling + notes,
         )
     if not readings:
-      row = self.timeline.reigns[reigns[0] - 1]
+      rows = [self.timeline.reigns[reign - 1] for reign in reigns]
+      row = max(rows, key=lambda it: it.years)
       raise DateError(
         Note("reading.unread.years", name=row.state + row.name, last=row.years),
         text,
@@ -302,6 +306,15 @@ class DateReader(CalendarNames):
         (reading.era, reading.first_day, reading.last_day), reading
       )
     return list(kept.values())
+
+  def _check_name_before(self, text: str, before: str, cue: DateCue) -> None:
+    """Raises DateError for 永樂甲子, a year that the era did not have."""
+    names = dates.build_grammar(self.timeline).reigns
+    for length in range(min(len(before), _LONGEST_ERA), 1, -1):
+      if before[-length:] in names:
+        name, cycle = before[-length:], cue.year_cycle or cue.day
+        note = Note("reading.unread.cycle", name=name, cycle=cycle)
+        raise DateError(note, text, cue.start)
 
   def _read_cyclic_year(
     self,

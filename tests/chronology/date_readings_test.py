@@ -309,12 +309,27 @@ def test_the_example_of_the_documentation_is_true():
   assert f"{(reading.edtf, reading.cyclic_day)}" in ctd_jax.parse_date.__doc__
 
 
-@pytest.mark.parametrize("text", ["甲申三月十九日", "甲申年三月十九日"])
+@pytest.mark.parametrize(
+  "text", ["甲申三月十九日", "甲申年三月十九日", "甲申春三月十九日"]
+)
 def test_a_pair_before_a_month_is_the_year(text):
   readings = date_readings.parse_date(text, "明")
   assert "1644-04-25" in [it.edtf for it in readings]
   assert {it.day for it in readings} == {19}
   assert {it.text for it in readings} == {text}
+
+
+@pytest.mark.parametrize("text", ["永樂甲子", "萬曆己巳", "大明永樂甲子年"])
+def test_a_pair_that_an_era_did_not_have_is_unread(text):
+  with pytest.raises(DateError) as caught:
+    date_readings.parse_date(text)
+  assert caught.value.problem.code == "reading.unread.cycle"
+
+
+def test_years_are_counted_for_the_longest_era_of_a_name():
+  with pytest.raises(DateError) as caught:
+    date_readings.parse_date("永曆三十七年")
+  assert caught.value.problem.values["last"] == 16
 
 
 @pytest.mark.parametrize("text", ["甲子日", "戊申日卒"])
