@@ -21,6 +21,7 @@ columns stay as they are. New columns, named after the column of dates, follow
 them:
 
   date_name ... date_sexagenary_day   the first reading and its parts
+                                      (empty for Western months and years)
   date_not_before, date_not_after     first and last day, Gregorian calendar;
                                       those with _julian: Julian calendar
   date_first_julian_day, date_last_julian_day   the same as numbers
@@ -279,12 +280,12 @@ def _convert_cell(text: str, reader: DateReader) -> tuple[list[str], list[str]]:
     cells = dict.fromkeys(COLUMNS, "") | {"unread": str(error.problem)}
     return list(cells.values()), ["unread"]
   first, *others = readings
+  # A Western year has parts of two years of an era; its name has both ends.
+  parts = (first.ruler, first.era, first.year)
   cells = (
     first.name,
     first.polity,
-    first.ruler,
-    first.era,
-    first.year,
+    *(parts if first.day or first.month or first._months else [""] * 3),
     first.month or "",
     int(first.is_leap) if first.month else "",
     first.day or "",

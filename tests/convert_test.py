@@ -54,6 +54,15 @@ def test_rows_of_a_table_stay_and_get_columns(tmp_path, reader):
   assert "日本後醍醐天皇建武元年" in rows[4]["date_others"]
 
 
+def test_western_years_are_no_years_of_an_era(tmp_path, reader):
+  _, out = convert_text("date\n1587\n1587-05-03\n", tmp_path, reader)
+  with out.open(newline="") as file:
+    year, day = csv.DictReader(file)
+  assert (year["date_era"], year["date_year"]) == ("", "")
+  assert year["date_not_before"] == "1587-01-01"
+  assert (day["date_era"], day["date_year"]) == ("萬曆", "15")
+
+
 def test_tabs_and_byte_order_marks_are_kept(tmp_path, reader):
   text = "\ufeffwhen\tn\n1587-05-03\t1\n"
   _, out = convert_text(text, tmp_path, reader, name="table.tsv", column="when")
