@@ -43,13 +43,13 @@ _ROMAN = re.compile(
 _ROMAN_LETTERS = r"[IVXLCDMivxlcdmj]{1,15}"
 
 _MONTH_NAMES = (
-  r"January|Jan\b|[JI]anuari(?:us|i|as|arum|o)",
-  r"February|Feb\b|Februari(?:us|i|as|arum|o)",
+  r"[JI]anuar(?:y|ie)|Jan\b|[JI]anuari(?:us|i|as|arum|o)",
+  r"Februar(?:y|ie)|Feb\b|Februari(?:us|i|as|arum|o)",
   r"March|Mar\b|Marti(?:us|i|as|arum|o)|Mart\b",
-  r"April|Apr\b|April(?:is|es|ium|i)",
+  r"Aprill?|Apr\b|April(?:is|es|ium|i)",
   r"May|Mai(?:us|i|as|arum|o)",
-  r"June|Jun\b|[JI]uni(?:us|i|as|arum|o)|Iun\b",
-  r"July|Jul\b|[JI]uli(?:us|i|as|arum|o)|Iul\b",
+  r"[JI]une|Jun\b|[JI]uni(?:us|i|as|arum|o)|Iun\b",
+  r"[JI]ul(?:y|ie)|Jul\b|[JI]uli(?:us|i|as|arum|o)|Iul\b",
   r"August|Aug\b|August(?:us|i|as|arum|o)",
   r"September|Sept?\b|Septembr(?:is|es|ium|i)",
   r"October|Oct\b|Octobr(?:is|es|ium|i)",

@@ -63,7 +63,9 @@ def read_table(file: SourceFile, columns: str | None = None) -> EntryList:
         raise TextError(
           Note("problem.sheet.cells", place=place, columns=", ".join(names))
         )
-      _add_row(dict(zip(names, row, strict=False)), chosen, place, entry_list)
+      # The first of several columns of one name counts.
+      cells = dict(reversed([*zip(names, row, strict=False)]))
+      _add_row(cells, chosen, place, entry_list)
   except csv.Error as error:
     raise TextError(
       Note("problem.at", place=f"{file.name}:{line}", problem=str(error))

@@ -212,6 +212,13 @@ def test_a_row_of_a_table_is_a_record(tmp_path, text, name, options):
   assert record.place.line == 2
 
 
+def test_the_first_of_two_columns_of_one_name_counts(tmp_path):
+  path = tmp_path / "table.csv"
+  path.write_text("text,text,date\n雨,旱,貞觀元年\n", encoding="utf-8")
+  (work,) = texts.read_works(path)
+  assert work.entries[0].text == "貞觀元年　雨"
+
+
 @pytest.mark.parametrize(
   ("text", "name", "options", "named"),
   [
@@ -292,6 +299,10 @@ def test_tables_of_a_folder_are_works(tmp_path):
     ("On the 2. of June, rain", (6, 2)),
     ("The xxiij. of May", (5, 23)),
     ("the one and twentith of March", (3, 21)),
+    ("the xxiiij. of Iuly", (7, 24)),
+    ("the third daie of Iune", (6, 3)),
+    ("the 2. of Ianuarie", (1, 2)),
+    ("the ix. of Aprill", (4, 9)),
     ("viij of May", (5, 8)),
     ("The 3rd day of July", (7, 3)),
     ("On the firſt of May", (5, 1)),

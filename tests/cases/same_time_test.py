@@ -97,3 +97,18 @@ def test_the_same_year_is_dated_to_the_year(words, precision, first, last):
   assert (row.dates.first_julian_day, row.dates.last_julian_day) == tuple(
     sexagenary.to_julian_day(*day) for day in (first, last)
   )
+
+
+@pytest.mark.parametrize(
+  ("line", "head"),
+  [
+    ("同三年八月十八日、政變。", "同三年八月十八日"),
+    ("同二年秋、大水。", "同二年秋"),
+    ("同十二年、遷都。", "同十二年"),
+    # An unknown era, and a verb.
+    ("會同三年八月、戰。", "會同三年八月"),
+    ("人不同三年八月、戰。", ""),
+  ],
+)
+def test_a_year_of_the_same_era_opens_a_record(line, head):
+  assert [line[s.start : s.date_end] for s in read([line], "日本")] == [head]

@@ -56,6 +56,8 @@ _NAMED_MONTH = re.compile(
 # 「中二年」, 「後元年」: a part of a reign, at the start of a sentence.
 _PARTS_OF_REIGNS = {"中": "中元", "後": "後元", "后": "後元"}
 _PART_OF_REIGN = re.compile("(?:^|[。！？；○\\s])([中後后])\\Z")
+# 「同三年」 in Japanese books: a year of the era above.
+_SAME_ERA = re.compile("(?:^|[。，、；：！？○\\s])同\\Z")
 _WINTER_MONTH = 11
 _DAY_OF_MONTH = re.compile(
   f"初[{numerals.UNIT_DIGITS}十]|{numerals.NUMERAL_PATTERN}日"
@@ -81,6 +83,7 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   dates = _name_unknown_eras(dates, text, calendar)
   dates += _find_bare_years(text, dates)
   dates += _find_named_months(text, dates)
+  dates = [_include_same(date, text) for date in dates]
   dates = _name_parts_of_reigns(dates, text, calendar)
   dates += implied_dates.find_numbered_days(text, dates)
   if not is_punctuated(text):
@@ -88,6 +91,12 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   dates = implied_dates.join_relative_dates(text, dates)
   dates.sort(key=lambda date: date.start)
   return implied_dates.join_year_names(text, dates)
+
+
+def _include_same(date: PrintedDate, text: str) -> PrintedDate:
+  """Returns a year with the 「同」 before it, which opens a clause."""
+  is_same = date.kind == YEAR and _SAME_ERA.search(text[: date.start][-2:])
+  return dataclasses.replace(date, start=date.start - 1) if is_same else date
 
 
 def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
