@@ -151,6 +151,8 @@ _COMPARISON_KEYS = (
   "system",
   "other_system",
 )
+# Metrics that count things.
+_COUNTS = ("sections", "lost")
 _TABLE_MARKER = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
   r"(?P<body>.*?)(?P<close><!-- end -->)",
@@ -276,7 +278,7 @@ def _format_block(
 
 def format_figure(row: ResultRow, interval: bool) -> str:
   """Returns a figure, and its interval if `interval` is set and it has one."""
-  text = f"{row.value:.4f}"
+  text = f"{row.value:.{0 if row.metric in _COUNTS else 4}f}"
   if interval and row.low is not None and row.high is not None:
     text += f" [{row.low:.3f}, {row.high:.3f}]"
   return text

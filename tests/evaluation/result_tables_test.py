@@ -57,6 +57,15 @@ def test_aligned_table():
   ]
 
 
+@pytest.mark.parametrize(
+  ("metric", "text"), [("sections", "3383"), ("sure", "3383.0000")]
+)
+def test_counts_are_whole_numbers(metric, text):
+  book = {"dataset": "books", "mode": "printed", "family": "annals"}
+  figure = row("weishu", metric, 3383.0, track="T0+order", **book)
+  assert result_tables.format_figure(figure, interval=False) == text
+
+
 def test_tracks_stand_in_blocks_of_their_own():
   tracks = {"a": "T1", "b": "T0", "c": "T1", "d": "T0+order"}
   rows = [row(system, track=track) for system, track in tracks.items()]
