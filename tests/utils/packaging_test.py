@@ -53,7 +53,7 @@ BENCHMARK_ONLY = {"faiss"}
 # Extras that the product imports when it needs them.
 OPTIONAL = [
   *("baselines", "beam", "chronocept", "dask"),
-  *("llm", "mteb", "wandb", "web"),
+  *("llm", "mteb", "wandb", "web", "xlsx"),
 ]
 
 
@@ -192,7 +192,7 @@ def distributions(module: str) -> set[str]:
   ("folders", "extras"),
   [
     (list(FOLDERS), OPTIONAL),
-    (["tests"], ["dask", "load", "parity", "test"]),
+    (["tests"], ["conversions", "dask", "load", "parity", "test"]),
   ],
   ids=["product", "tests"],
 )
