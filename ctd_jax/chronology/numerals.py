@@ -93,6 +93,8 @@ _DIGIT_VALUES = {
 _DIGITS = "".join(_DIGIT_VALUES)
 _DIGIT_VALUES |= {"兩": 2, "两": 2}
 _UNIT = f"[{_DIGITS}兩两]"
+# 「參月日」 is to compare month and day.
+_LONE_UNIT = f"(?![參参]){_UNIT}"
 _ZERO = "[〇零○]"
 _TEN = "[十拾]"
 _TWENTIES = {"廿": 20, "卄": 20, "卅": 30, "丗": 30, "卌": 40}
@@ -119,7 +121,7 @@ NUMERAL_PATTERN = (
   rf"(?:{_NOT_WITHIN}(?:[1-9１-９][0-9０-９]?"
   rf"|[{_DIGITS}]?{_TEN}(?:[有又]?[{_DIGITS}])?"
   rf"|[{''.join(_TWENTIES)}](?:[有又]?[{_DIGITS}])?"
-  rf"|{_NOT_ROUGH}[{_DIGITS}](?:{_ZERO}|[{_DIGITS}])|{_UNIT}))"
+  rf"|{_NOT_ROUGH}[{_DIGITS}](?:{_ZERO}|[{_DIGITS}])|{_LONE_UNIT}))"
 )
 # Years after the name of a reign, where none is rough: 萬曆一二年, and three
 # digits: 民國一一三年.
@@ -135,13 +137,13 @@ _MONTH_BEHIND_NUMBER = (
   rf"|(?<![{NUMERAL_CHARACTERS}百佰千][{_DIGITS}])"
   r"(?<!一(?=[一二]))(?<!二(?=三))(?<!三(?=[四五]))(?<!四(?=五))"
   r"(?<!五(?=六))(?<!六(?=七))(?<!七(?=八))(?<!八(?=九)))"
-  rf"(?:{_TEN}[一二]?|{_UNIT})"
+  rf"(?:{_TEN}[一二]?|{_LONE_UNIT})"
   r"(?=月[甲乙丙丁戊己已庚辛壬癸][子丑寅卯夘辰巳己已午未申酉戌戍亥]))"
 )
 # Numbers 1-12.
 MONTH_NUMERAL_PATTERN = (
   rf"(?:{_NOT_WITHIN}(?:[1１][0-2０-２]|[0０]?[1-9１-９]"
-  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT})"
+  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_LONE_UNIT})"
   rf"|{_MONTH_BEHIND_NUMBER})"
 )
 _MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}

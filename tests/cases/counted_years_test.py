@@ -63,7 +63,12 @@ def test_years_are_counted_as_the_cycle_beside_them_says(polity, lines, years):
 
 @pytest.mark.parametrize(
   "line",
-  ["（戊申）九年正月雨", "【戊申】九年正月雨", "（戊申歲）九年正月雨"],
+  [
+    "（戊申）九年正月雨",
+    "【戊申】九年正月雨",
+    "（戊申歲）九年正月雨",
+    "〈戊申〉九年正月雨",
+  ],
 )
 def test_a_year_of_the_cycle_that_is_set_apart_outweighs_a_bare_number(line):
   lines = [

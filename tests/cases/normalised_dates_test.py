@@ -126,6 +126,11 @@ def test_the_tail_of_a_numeral_is_none(text):
   assert not re.search(f"{numerals.NUMERAL_PATTERN}年", text)
 
 
+@pytest.mark.parametrize("text", ["可參月日而知", "參年表", "參月令"])
+def test_to_compare_is_no_number(text):
+  assert not dates.find_date_cues(text, load("宋").timeline)
+
+
 def test_what_looks_like_a_numeral_is_one():
   digits = np.random.default_rng(40).choice(
     [*"一二十百有又〇拾貳廿卅1２0"], 4000

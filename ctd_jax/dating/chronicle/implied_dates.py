@@ -430,13 +430,13 @@ _COMMON_YEAR = (
   # Without a word three digits: 「（3）」 is a note.
   "|(?P<before_era>前)?(?P<year>[0-9０-９]{3,4})年?)"
 )
+_OPENING, _CLOSING = "（(〔[【〈", "）)〕]】〉"
 # 「（1597年）」, 「（丁酉，公元一五九七年）」, 「（前722年，己未）」.
 _NOTE = re.compile(
-  rf"[ \u3000]?[（(〔\[【](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
-  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]】]"
+  rf"[ \u3000]?[{re.escape(_OPENING)}](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
+  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?"
+  rf"[{re.escape(_CLOSING)}]"
 )
-_CLOSING = "）)〕]】"
-_OPENING = "（(〔[【"
 _YEAR_PARTS = (DatePart.YEAR, DatePart.CYCLE)
 
 
