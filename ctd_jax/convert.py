@@ -29,7 +29,7 @@ them:
   date_parallel_names                 its names in other calendars
   date_assumed, date_contradicted     what to check
   date_readings, date_others          how many readings, and the others
-  date_unread                         why there is none
+  date_unread                         why there is no reading
 
 The exit status is 0, 1 if a date in the arguments cannot be read, 2 for an
 error.
@@ -256,7 +256,8 @@ def _convert_rows(
   yield [*header, *new_columns]
   known: dict[str, tuple[list[str], list[str]]] = {}
   for cells in rows:
-    if not cells:  # an empty line
+    if not cells:  # an empty line stays
+      yield cells
       continue
     if len(cells) > len(header):
       raise ValueError(

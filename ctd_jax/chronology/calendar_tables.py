@@ -358,7 +358,7 @@ def _format_tree(tree: _Tree) -> str:
 # 晉武帝之泰始, 西晉·泰始
 _LINK_PATTERN = "[之的·・ \u3000]?"
 # A juan of 資治通鑑 is headed 「世祖武皇帝上之下」 or 「安皇帝甲」.
-# Lazy, so that 武帝中大通 is of 中大通.
+# Lazy: in 武帝中大通 the era is 中大通, and 中 is no part of a juan.
 _JUAN_PART_PATTERN = "(?:[上中下](?:之[上中下])?|[甲乙丙丁戊己庚辛壬癸])??"
 # 晉武帝（司馬炎）泰始
 _GLOSS_PATTERN = "(?:[（(][^（）()]{1,6}[）)])?"

@@ -184,7 +184,10 @@ def load_reader(calendars: str | Sequence[str] = ALL_POLITIES) -> DateReader:
   """Returns the reader of dates in some calendars, made once for each."""
   if isinstance(calendars, str):
     calendars = map(str.strip, calendars.replace("，", ",").split(","))
-  return _make_reader(tuple(calendars))
+  calendars = tuple(calendars)
+  if not calendars:
+    raise ValueError("calendars: expected one at least, such as 明 or zh")
+  return _make_reader(calendars)
 
 
 @functools.lru_cache(maxsize=8)

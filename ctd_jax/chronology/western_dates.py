@@ -153,7 +153,7 @@ _SEASON = re.compile(
   rf"{_FULL_DATE_YEAR})?"
 )
 # Names of the common era in Chinese and Japanese. 「紀元」 is also a verb, "to
-# count years", so it counts before what no reign has.
+# count years": it is a name only before a year that no reign reaches.
 COMMON_ERA_PATTERN = (
   r"(?:公[元曆歷历暦]|西[元曆歷历暦紀纪]|(?<!公)[紀纪]元(?=\s*(?:前|"
   rf"(?:[0-9０-９]{{3,4}}|[{UNIT_DIGITS}][〇零○{UNIT_DIGITS}]{{3}})\s*年)))"

@@ -98,9 +98,13 @@ VIEWS = {
   "books": {
     "dataset": "books",
     "split": "test",
-    "mode": "printed",
     "metrics": "sections,sure,judged,right@sure,right@unsure,lost,seconds,"
     "seconds/1000",
+  },
+  "conversions": {
+    "dataset": "conversions",
+    "split": "test",
+    "metrics": "dates,right,ambiguous,unread,wrong",
   },
   "chronicles": {
     "dataset": "chronicles",
@@ -152,7 +156,11 @@ _COMPARISON_KEYS = (
   "other_system",
 )
 # Metrics that count things.
-_COUNTS = ("sections", "lost")
+_COUNTS = (
+  *("sections", "lost", "dates", "agree", "right", "ambiguous", "unread"),
+  *("wrong", "found", "resolved", "ours", "ours_right", "alike"),
+  *("ours_alone", "sanmiao_alone"),
+)
 _TABLE_MARKER = re.compile(
   r"(?P<open><!-- table:(?P<name>\S+)(?P<keys>[^>]*?) *-->\n)"
   r"(?P<body>.*?)(?P<close><!-- end -->)",

@@ -76,11 +76,22 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # Published books dated by their order, against their printed heads; the
   # system is the book, the family its kind.
   "books": {
-    "mode": ("printed", "days"),
+    "mode": ("printed",),
     "family": ("annals", "diary", "gazetteer", "table"),
     "metric": (
       *("sections", "sure", "judged", "right@sure", "right@unsure"),
-      *("lost", "seconds", "seconds/1000", "days", "resolved", "agreed"),
+      *("lost", "seconds", "seconds/1000"),
+    ),
+  },
+  # Single dates: random ones against other libraries, printed ones against a
+  # reading by eye, days of books against sanmiao; the system is the source.
+  "conversions": {
+    "mode": ("random", "printed", "sanmiao"),
+    "family": ("all",),
+    "metric": (
+      *("dates", "agree", "right", "ambiguous", "unread", "wrong"),
+      *("found", "resolved", "seconds", "ours", "ours_right", "ours_seconds"),
+      *("alike", "ours_alone", "sanmiao_alone"),
     ),
   },
   # Places of chronicles that are dated by their order; the system is the text.

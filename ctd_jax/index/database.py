@@ -154,7 +154,7 @@ _TO_PLAIN_LETTERS = _PlainLetters()
 
 
 def _fold_letters(text: str) -> str:
-  """Returns text folded as full text is, of the same length."""
+  """Folds letters as the full text does; the length stays the same."""
   usual = fold_text(text).translate(_TO_PLAIN_LETTERS)
   folded = usual.casefold()
   return folded if len(folded) == len(usual) else usual  # as of ß

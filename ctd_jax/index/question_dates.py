@@ -350,7 +350,7 @@ def _read_dates(
   def join(match: re.Match[str]) -> str:
     folded = fold_script(text[: match.start()])
     ends = [folded[-length:] for length in range(2, 6)]
-    # One that the calendar lacks, too, so that the answer says so.
+    # An unknown era counts too: the answer then says that it is unknown.
     is_reign = any(end in names or eras_lib.find_years(end, 1) for end in ends)
     return "" if is_reign else match[0]
 

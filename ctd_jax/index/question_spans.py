@@ -145,7 +145,7 @@ def _read_bare_year(
 
 
 def _find_iso_dates(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
-  """Yields "1831-01", "1830-12-25" and "-0476", of astronomical years."""
+  """Yields ISO dates: "1831-01", "1830-12-25" and "-0476" (477 BCE)."""
   for match in _ISO_DATE.finditer(text):
     start, end = match.span()
     name, year = match[0], int(match["year"])

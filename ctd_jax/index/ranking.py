@@ -126,7 +126,7 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
   return merged
 
 
-# Of records before the era that a question names, in its first year.
+# Weight of records from the months before an era began, in its first year.
 _LATE_WEIGHT = 0.01
 # Nats; chosen on validation questions, see docs/results/appendix.md.
 WORD_WEIGHT = 12.0
@@ -143,7 +143,7 @@ class TimeQuery:
   # Factor of each month's mass, because not every month has a given day; 1 if
   # None.
   month_weights: Float[np.ndarray, " K"] | None = None
-  # Months of `spans` that rank last: of the year asked for, but of another era.
+  # Months of `spans` that rank last: in the right year, before its era began.
   late_spans: tuple[tuple[int, int], ...] = ()
 
   @classmethod

@@ -307,7 +307,7 @@ def _count_characters(
     kind: _count_letters("".join(texts)) for kind, texts in pieces.items()
   }
   source = collections.Counter[str]()
-  # Of a table the cells of its columns are kept whole.
+  # Tables are not counted: the cells of their columns are kept whole.
   for file in files if file_format != "table" else ():
     text = file.text
     if file_format == "tei":

@@ -117,7 +117,7 @@ def read_workbook(path: pathlib.Path) -> str:
     ) as book:
       for row in book.worksheets[0].iter_rows(values_only=True):
         writer.writerow(map(_format_cell, row))
-  # Of a file that is no ZIP archive, or whose parts are missing or broken.
+  # The file is no ZIP archive, or its parts are missing or broken.
   except (zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError):
     raise TextError(Note("problem.sheet.workbook", file=path)) from None
   return target.getvalue()
@@ -135,7 +135,7 @@ def _format_cell(value: object) -> str:
 
 
 def refuse_workbook(path: pathlib.Path) -> None:
-  """Raises TextError, which says how to save it, if a file is another one."""
+  """Raises TextError for workbooks of other formats, which says what to do."""
   if path.suffix.lower() in _OTHER_WORKBOOKS:
     raise TextError(Note("problem.sheet.workbook", file=path))
 

@@ -41,7 +41,7 @@ class NormalizedText:
   """A text in one form, and where its characters are in the one printed."""
 
   text: str
-  # Of each character and of the end; None where no position differs.
+  # For each character and the end; None if no position differs.
   positions: tuple[int, ...] | None = None
 
   def original(self, position: int) -> int:

@@ -58,7 +58,7 @@ def show_conversion(request: Request, served: ServedIndex) -> Response:
 def _read(
   text: str, reader: date_readings.DateReader
 ) -> tuple[str, list[DateReading], Note | str | None]:
-  """Returns a date, its readings, and why there are none."""
+  """Returns a date, its readings and, without any, the reason."""
   try:
     return text, reader.read(text)[:_MAX_READINGS], None
   except DateError as error:

@@ -459,7 +459,7 @@ def _spell_editions(names: Iterable[str]) -> Iterator[str]:
   for name in names:
     for glyph, *others in _EDITION_GLYPHS:
       for other in others:
-        # Only the first character is 太 or 大 by chance.
+        # 太 and 大 alternate only at the start of a name.
         if name[0] == glyph if glyph in "太大" else glyph in name:
           yield name.replace(glyph, other, 1)
 

@@ -225,7 +225,7 @@ def _date_annals(
 ) -> tuple[Truth, ...]:
   """Returns the dates of annals by the heads of their years.
 
-  A diary is of a known year, and its days head lines.
+  The year of a diary is known, and its days start lines.
   """
   texts = ["".join(lines).translate(_SHAPES) for lines in juan]
   entries = [Entry(text, Place(f"{n}.txt", 1)) for n, text in enumerate(texts)]
@@ -436,7 +436,7 @@ def _read_eras(
 def _read_lists(
   book: Book, files: Sequence[pathlib.Path], outside: pathlib.Path
 ) -> GoldBook:
-  """Every line is of the year that is printed above it."""
+  """Every line belongs to the year printed above it."""
   _, years = gold.read_dila_months(outside, book.dynasties)
   years = _merge_eras(years)
   pattern = re.compile(
@@ -524,7 +524,7 @@ def _read_numbered_days(
     first_day = found[1].first_day
     if not 1 <= day <= length:
       continue
-    # Of a day that skips weeks, or runs back, another may speak.
+    # A day that skips weeks or goes back may be one that the entry mentions.
     julian_day = first_day + day - 1
     weight = 3 if is_line or number or 0 <= julian_day - last <= 3 else 1
     last = julian_day

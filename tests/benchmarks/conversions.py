@@ -1,16 +1,17 @@
 """Conversion of dates, compared with other libraries, and its speed.
 
-  python -m tests.benchmarks.conversions --wareki=WAREKI --dila=DILA
+  python -m tests.benchmarks.conversions --wareki=WAREKI --dila=DILA \\
+    [--rows=FILE]
 
 Random days of long eras are written as dates, read, and compared: those of
-China with sxtwl and lunar_python, those of Japan, 645 to 1872, with the tables
-of the Ruby library wareki (https://github.com/sugi/wareki, its folder
-lib/wareki), which are those of 日本暦日原典. The packages are of the extra
-[conversions].
+China with sxtwl and lunar_python (extra [conversions]), those of Japan, 645 to
+1872, with the tables of the Ruby library wareki
+(https://github.com/sugi/wareki, folder lib/wareki), which come from
+日本暦日原典.
 
-sxtwl and lunar_python have one list of corrections for months before 1645. Of
-months that differ it is said whether DILA's Time Authority, a table for each
-state (its months as TSV: zh.tsv and ja.tsv), agrees with us.
+sxtwl and lunar_python share one list of corrections for months before 1645. For
+each month that differs, the output says whether DILA's Time Authority agrees
+with us. It has a table for each state (months as TSV: zh.tsv and ja.tsv).
 """
 
 import argparse
@@ -28,6 +29,7 @@ import lunar_python
 import sxtwl
 
 from ctd_jax.chronology import date_readings, numerals, sexagenary
+from tests.benchmarks import result_rows
 
 # State, era, astronomical year of 元年, years.
 _ERAS = (
@@ -72,16 +74,26 @@ def main() -> None:
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--wareki", type=pathlib.Path)
   parser.add_argument("--dila", type=pathlib.Path)
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   options = parser.parse_args()
+  start = time.process_time()
   chance = random.Random(options.seed)
   china = list(_draw(options.num_dates, lambda: _draw_chinese(chance)))
   num_alike = sum(len(set(sample.others)) == 1 for sample in china)
   print(f"sxtwl and lunar_python agree on {num_alike:,} of {len(china):,}")
-  compare("sxtwl", china, "zh", options.dila)
+  agreed = {"China": compare("sxtwl", china, "zh", options.dila)}
   if options.wareki:
     tables = JapaneseTables(options.wareki)
     japan = list(_draw(options.num_dates, lambda: tables.draw(chance)))
-    compare("wareki", japan, "ja", options.dila)
+    agreed["Japan"] = compare("wareki", japan, "ja", options.dila)
+  about = result_rows.describe_run("conversions", time.process_time() - start)
+  rows = []
+  for name, count in agreed.items():
+    figures = {"dates": options.num_dates, "agree": count}
+    rows += result_rows.make_test_rows(
+      about, "conversions", name, "random", figures
+    )
+  result_rows.write_rows(options.rows, rows)
   for name in ("明", "zh", "all"):
     measure_speed(
       name, [it.text for it in china if name != "明" or it.text[0] == "明"]
@@ -101,8 +113,11 @@ def compare(
   samples: list[Sample],
   country: str,
   dila: pathlib.Path | None = None,
-) -> None:
-  """Prints how many first readings are the days of another library."""
+) -> int:
+  """Returns how many first readings are the days of another library.
+
+  Prints what the others are.
+  """
   reader = date_readings.load_reader(country)
   months = read_months(dila / f"{country}.tsv") if dila else {}
   kinds, differing = collections.Counter(), collections.Counter()
@@ -135,6 +150,7 @@ def compare(
     print(f"  {number} {kind}")
   for (month, kind), number in sorted(differing.items()):
     print(f"    {month}: {number} {kind}")
+  return num_agreed
 
 
 def read_months(path: pathlib.Path) -> dict[tuple[str, ...], set[int]]:

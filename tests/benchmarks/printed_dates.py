@@ -1,6 +1,6 @@
 """500 dates as books print them, converted and compared with a reading by eye.
 
-  python -m tests.benchmarks.printed_dates [--all]
+  python -m tests.benchmarks.printed_dates [--all] [--rows=FILE]
 
 printed_dates.tsv has the dates, drawn at random (seed 40) from 25 books by
 patterns that know nothing of the product, the calendars they were read in, and
@@ -15,11 +15,13 @@ import argparse
 import collections
 import csv
 import pathlib
+import time
 
 from ctd_jax.chronology import date_readings
+from tests.benchmarks import result_rows
 
 TABLE = pathlib.Path(__file__).with_name("printed_dates.tsv")
-KINDS = ("right", "ambiguous, said", "unread, said", "wrong")
+KINDS = ("right", "ambiguous", "unread", "wrong")
 
 
 def judge(text: str, calendars: str, days: str) -> str:
@@ -42,7 +44,9 @@ def main() -> None:
   """Prints how many dates of each book are of each kind, and those wrong."""
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--all", action="store_true", help="print every date")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   options = parser.parse_args()
+  start = time.process_time()
   counts: dict[str, collections.Counter] = {}
   with TABLE.open(encoding="utf-8") as file:
     for row in csv.DictReader(file, delimiter="\t"):
@@ -51,11 +55,15 @@ def main() -> None:
       if options.all or kind == KINDS[3]:
         print(kind, *row.values(), sep="\t")
   counts["all"] = sum(counts.values(), collections.Counter())
-  print("\n| book | dates |", " | ".join(KINDS), "|")
-  print("| :-- |", "--: |" * (1 + len(KINDS)))
+  about = result_rows.describe_run("printed_dates", time.process_time() - start)
+  rows = []
   for book, kinds in counts.items():
-    cells = [kinds.total(), *(kinds[kind] for kind in KINDS)]
-    print(f"| {book} |", " | ".join(map(str, cells)), "|")
+    figures = {"dates": kinds.total()} | {kind: kinds[kind] for kind in KINDS}
+    rows += result_rows.make_test_rows(
+      about, "conversions", book, "printed", figures
+    )
+  result_rows.print_rows(rows)
+  result_rows.write_rows(options.rows, rows)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import math
 import os
 import pathlib
 import shlex
@@ -57,6 +58,34 @@ def make_cost_rows(
   return [
     results.ResultRow(*names, metric, float(value), **about)
     for metric, value in figures.items()
+  ]
+
+
+def make_test_rows(
+  about: Mapping[str, object],
+  dataset: str,
+  system: str,
+  mode: str,
+  figures: Mapping[str, float],
+  family: str = ALL,
+  track: str = "T0",
+) -> list[results.ResultRow]:
+  """Returns rows of how right a system is on texts that chose nothing.
+
+  Args:
+    about: from `describe_run`.
+    dataset: one of `results.VOCABULARIES`, and so are mode and family.
+    system: what was measured.
+    mode: how.
+    figures: metric -> value; what cannot be known is NaN and has no row.
+    family: kind of text.
+    track: what the system may read.
+  """
+  names = dataset, system, track, "posterior", "test", mode, family
+  return [
+    results.ResultRow(*names, metric, float(value), **about)
+    for metric, value in figures.items()
+    if not math.isnan(value)
   ]
 
 

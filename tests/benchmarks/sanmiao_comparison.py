@@ -1,16 +1,24 @@
 """Days of the cycle in books, by sanmiao and by us, against the same gold.
 
-  python -m tests.benchmarks.sanmiao_comparison --books=BOOKS --outside=OUTSIDE
+  python -m tests.benchmarks.sanmiao_comparison --books=BOOKS \\
+    --outside=OUTSIDE [--rows=FILE]
 
-sanmiao (the extra [calendars]) is slow, so --juan juan of each book are drawn
-by --seed. It reads their text as one, its years limited to those of the book.
-A date counts as found if it has one where the gold has a day, as resolved if it
-gives one day only. We date the same juan. The last three columns are of days
-where both answer: alike, and where they differ and one is right.
+sanmiao (extra [calendars]) is slow, so --seed draws some juan of each book. Its
+years are limited to those of the juan. We date the same juan. For each book:
+
+  dates          days that the gold has
+  found          dates that sanmiao finds where the gold has a day
+  resolved       those for which it gives one day only
+  right          those that are right
+  ours           days that we give
+  ours_right     those that are right
+  alike          days that both give
+  ours_alone     days that both give and only we have right
+  sanmiao_alone  the same for sanmiao
+  seconds, ours_seconds   of processor
 """
 
 import argparse
-import collections
 import dataclasses
 import math
 import pathlib
@@ -28,10 +36,16 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   dated_sections,
 )
-from tests.benchmarks import book_gold, books, twenty_books
+from ctd_jax.evaluation import results
+from tests.benchmarks import book_gold, books, result_rows, twenty_books
 
-_BOOKS = ("weishu", "jiutangshu", "mingshi")
+_BOOKS = ("weishu", "jiutangshu", "mingshi", "yuanshi")
 _MAX_HEAD = 40  # letters of a date at the head of a section
+_METRICS = (
+  *("dates", "found", "resolved", "right", "seconds"),
+  *("ours", "ours_right", "ours_seconds"),
+  *("alike", "ours_alone", "sanmiao_alone"),
+)
 _MARGIN = 30  # years around a book's dates that sanmiao may use
 
 
@@ -86,47 +100,40 @@ def read_with_ours(
 
 
 def main() -> None:
-  """Prints a row for each book."""
+  """Compares on every book."""
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
   parser.add_argument("--books", type=pathlib.Path, required=True)
   parser.add_argument("--outside", type=pathlib.Path, required=True)
   parser.add_argument("--only", default=",".join(_BOOKS))
-  parser.add_argument("--juan", type=int, default=1)
+  parser.add_argument("--juan", type=int, default=2, help="juan of a book")
   parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   options = parser.parse_args()
-  print(
-    "| book | days | found | resolved | right | s | ours | right | s |", end=""
-  )
-  print(" agreed | we alone right | it alone right |")
-  print("| :-- |", "--: |" * 11)
+  rows: list[results.ResultRow] = []
   for name in options.only.split(","):
-    counts, seconds = collections.Counter(), [0.0, 0.0]
+    figures: dict[str, float] = dict.fromkeys(_METRICS, 0)
     book = books.BOOKS[name]
     chance = random.Random(options.seed)
     for juan in chance.sample(
       range(book.juan[0], book.juan[1] + 1), options.juan
     ):
       part = dataclasses.replace(book, juan=(juan, juan))
-      compare_juan(part, options, counts, seconds)
-    cells = [
-      *(counts[it] for it in ("days", "found", "resolved", "right")),
-      round(seconds[0]),
-      *(counts[it] for it in ("ours", "ours right")),
-      round(seconds[1], 1),
-      *(counts[it] for it in ("agreed", "we", "it")),
-    ]
-    print(f"| {name} |", " | ".join(map(str, cells)), "|", flush=True)
+      compare_juan(part, options, figures)
+    about = result_rows.describe_run("sanmiao_comparison", figures["seconds"])
+    of_book = result_rows.make_test_rows(
+      about, "conversions", name, "sanmiao", figures, track="T0+order"
+    )
+    result_rows.print_rows(of_book)
+    rows += of_book
+    result_rows.write_rows(options.rows, rows)
 
 
 def compare_juan(
-  book: books.Book,
-  options: argparse.Namespace,
-  counts: collections.Counter,
-  seconds: list[float],
+  book: books.Book, options: argparse.Namespace, figures: dict[str, float]
 ) -> None:
-  """Adds a juan to the counts and the seconds of both."""
+  """Adds a juan to the figures of a book."""
   gold = book_gold.read_gold(book, options.books, options.outside)
   truths = [truth for truth in gold.truths if truth.day is not None]
   if not truths:
@@ -135,10 +142,10 @@ def compare_juan(
   theirs = read_with_sanmiao(
     "".join(gold.lines), gold.truths[0].year, gold.truths[-1].year
   )
-  seconds[0] += time.process_time() - start
+  figures["seconds"] += time.process_time() - start
   start = time.process_time()
   ours = read_with_ours(book, options.books, gold.lines)
-  seconds[1] += time.process_time() - start
+  figures["ours_seconds"] += time.process_time() - start
   for truth in truths:
     # 朔 may follow the pair.
     places = range(truth.position, truth.position + 2)
@@ -146,16 +153,16 @@ def compare_juan(
     their_day = next((theirs[place] for place in found if theirs[place]), None)
     our_day = ours.get(truth.position)
     it, we = their_day == truth.day, our_day == truth.day
-    counts["days"] += 1
-    counts["found"] += bool(found)
-    counts["resolved"] += their_day is not None
-    counts["right"] += it
-    counts["ours"] += our_day is not None
-    counts["ours right"] += we
-    counts["agreed"] += their_day is not None and their_day == our_day
     decided = their_day is not None and our_day is not None
-    counts["we"] += decided and we and not it
-    counts["it"] += decided and it and not we
+    figures["dates"] += 1
+    figures["found"] += bool(found)
+    figures["resolved"] += their_day is not None
+    figures["right"] += it
+    figures["ours"] += our_day is not None
+    figures["ours_right"] += we
+    figures["alike"] += decided and their_day == our_day
+    figures["ours_alone"] += decided and we and not it
+    figures["sanmiao_alone"] += decided and it and not we
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from ctd_jax.dating.chronicle import (
   dated_sections,
 )
 from ctd_jax.dating.chronicle.dated_sections import DatedSection
-from ctd_jax.evaluation import results
 from tests.benchmarks import book_gold, books, result_rows
 from tests.benchmarks.book_gold import Truth
 
@@ -232,19 +231,16 @@ def main() -> None:
   flags = parser.parse_args()
   rows = []
   for name in flags.only.split(","):
-    try:
-      figures = judge_book(name, flags.books, flags.outside, flags.shown)
-    except ValueError as error:
-      print(f"{name}: {error}", flush=True)
-      figures = {"sections": 0, "sure": 0, "seconds": 0}
-    about = result_rows.describe_run("twenty_books", figures["seconds"])
-    kind = books.BOOKS[name].kind
-    names = "books", name, "T0+order", "posterior", "test", "printed", kind
-    of_book = [
-      results.ResultRow(*names, metric, value, **about)
-      for metric, value in figures.items()
-      if not np.isnan(value)
-    ]
+    figures = judge_book(name, flags.books, flags.outside, flags.shown)
+    of_book = result_rows.make_test_rows(
+      result_rows.describe_run("twenty_books", figures["seconds"]),
+      "books",
+      name,
+      "printed",
+      figures,
+      books.BOOKS[name].kind,
+      "T0+order",
+    )
     result_rows.print_rows(of_book)
     rows += of_book
     result_rows.write_rows(flags.rows, rows)

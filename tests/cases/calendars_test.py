@@ -169,7 +169,7 @@ def test_countries_whose_books_print_chinese_eras_have_them():
 
 
 def date_lines(lines, reigns, years):
-  """Returns first days, in the Gregorian calendar, of dated lines.
+  """Dates lines and returns their first days in the Gregorian calendar.
 
   A part of the calendar makes the test quick.
   """

@@ -1,4 +1,4 @@
-"""「是月」, 「是歲」, 「是冬」: what they tell of is of no day."""
+"""「是月」, 「是歲」, 「是冬」: what they tell has no day."""
 
 import pytest
 

@@ -74,6 +74,7 @@ class Readings:
   @functools.cached_property
   def is_named_first(self) -> Bool[np.ndarray, " V"]:
     """Whether 正月 was the name of an eleventh month that began the year."""
+    # Found by its days: the calendars that indexes keep have no such column.
     if self.day_spans is None:
       return np.zeros(len(self.years), bool)
     days_late = self.day_spans[:, 0] - (

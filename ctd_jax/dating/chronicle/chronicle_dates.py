@@ -139,6 +139,7 @@ class ChronicleDates:
     self,
   ) -> Callable[[frozenset[int], int | np.integer], frozenset[int]]:
     """Finds rows of reigns that name a month in a section of some reigns."""
+    # Kept: sections ask the same thousands of times.
     polities = self.calendar.polities
 
     def find(

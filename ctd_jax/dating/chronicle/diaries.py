@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.chronology.sexagenary import CYCLE_LENGTH
 from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
@@ -31,12 +32,11 @@ _NO_NUMBER_BEFORE = re.compile(
   "[自至以於于及在迄訖期限俟前每毎逐比盡由到凡留住居隔越逾踰後后即翌次又更]$"
 )
 _ENTRY_ENDS = PUNCTUATION + "；;\n」』"
-_MONTHS_PER_YEAR = 12
 _MONTH_LENGTH = 30
-# Days from one entry to the next: of numbers, of days of the cycle, where a
-# month is printed, and where that opens a record.
+# Most days from one entry to the next: between numbered days, between days of
+# the cycle, before a printed month, and before a month that opens a record.
 _MAX_STEP, _MAX_CYCLE_STEP, _MAX_PRINTED_STEP, _MAX_GAP = 10, 5, 45, 183
-_SHORT_STEP = 3
+_SHORT_STEP = 3  # half of the steps of a diary are as short
 _MAX_LENGTH = 6000  # characters between two days of a run
 _MAX_SKIPPED = 12  # other days between them
 _SKIP_COST, _STEP_COST, _UNSAID_COST = 0.3, 0.03, 1.0
@@ -153,11 +153,14 @@ def _list_candidates(
   for record, (text, of_record) in enumerate(zip(texts, dates, strict=True)):
     punctuated = is_punctuated(text)
     for index, date in enumerate(of_record):
-      statements = dict((name, values) for name, *values in date.statements)
-      if date.last_part == DatePart.DAY and (
-        index
-        and _continues_date(text, of_record[index - 1], date)
-        and of_record[index - 1].last_part == DatePart.MONTH_DAY
+      before = of_record[index - 1] if index else None
+      after = of_record[index + 1] if index + 1 < len(of_record) else None
+      is_continued = after is not None and _continues_date(text, date, after)
+      if (
+        before is not None
+        and date.last_part == DatePart.DAY
+        and before.last_part == DatePart.MONTH_DAY
+        and _continues_date(text, before, date)
       ):
         continue  # 「六日戊申」
       parts = _join_parts(text, of_record, index)
@@ -172,18 +175,7 @@ def _list_candidates(
         ),
         None,
       )
-      day = cycle = None
-      if MONTH_DAY_STATEMENT in statements:
-        (day,) = statements[MONTH_DAY_STATEMENT]
-        day = _MONTH_LENGTH if day < 0 else day
-        if index + 1 < len(of_record) and _continues_date(
-          text, date, of_record[index + 1]
-        ):
-          cycle = _find_cycle(of_record[index + 1])
-      else:
-        cycle = _find_cycle(date)
-        if "first day" in statements:
-          day = 1
+      day, cycle = _read_day(date, after if is_continued else None)
       pattern = _NO_ENTRY_BEFORE if day is None else _NO_NUMBER_BEFORE
       opens_entry = (
         opens_record
@@ -197,10 +189,7 @@ def _list_candidates(
       )
       gain = 1.0 + opens_record
       if day is None and cycle is None:
-        if date.last_part != DatePart.MONTH or (
-          index + 1 < len(of_record)
-          and _continues_date(text, date, of_record[index + 1])
-        ):
+        if date.last_part != DatePart.MONTH or is_continued:
           continue
         day = 0
         if not opens_record:
@@ -222,6 +211,23 @@ def _list_candidates(
       if month is not None and not (opens_entry and day != 0):
         months_before.append(month[1])
     offset += len(text)
+
+
+def _read_day(
+  date: PrintedDate, after: PrintedDate | None
+) -> tuple[int | None, int | None]:
+  """Returns a date's day of the month and of the cycle.
+
+  Args:
+    date: the date.
+    after: a smaller part right after it, 「戊申」 after 「六日」.
+  """
+  statements = {name: values for name, *values in date.statements}
+  if MONTH_DAY_STATEMENT in statements:
+    (day,) = statements[MONTH_DAY_STATEMENT]
+    cycle = None if after is None else _find_cycle(after)
+    return _MONTH_LENGTH if day < 0 else day, cycle
+  return 1 if "first day" in statements else None, _find_cycle(date)
 
 
 def _find_cycle(date: PrintedDate) -> int | None:
@@ -296,7 +302,7 @@ def _continue_run(
     # A leap month may have no number.
     months = 1
     if month[1] and run.month[1]:
-      months = (month[1] - run.month[1]) % _MONTHS_PER_YEAR or 1
+      months = (month[1] - run.month[1]) % MONTHS_PER_YEAR or 1
   is_new = month is not None and month != run.month
   is_unsure = False
   max_step = _MAX_STEP
@@ -312,7 +318,7 @@ def _continue_run(
       max_step = _MAX_CYCLE_STEP
     if day is None and month is None:
       day = run.day and run.day + step
-      following = run.month and (run.month[1] or 0) % _MONTHS_PER_YEAR + 1
+      following = run.month and (run.month[1] or 0) % MONTHS_PER_YEAR + 1
       is_unsure = not run.day and following in months_between
       if day and day > _MONTH_LENGTH:
         day, is_new = None, True

@@ -61,7 +61,8 @@ LOG_ERROR_ODDS = {
   # An astronomical year, 「（1900年）」.
   "common year": -9.0,
   "cycle": -4.0,
-  # Set apart as the year of an entry; numbers of years are misprinted sooner.
+  # Brackets or small type mark the year of an entry. It is misprinted more
+  # rarely than the number of a year.
   "marked cycle": -12.0,
   "era": -2.0,
   # An era that the calendar lacks: it may be that of a document told of.

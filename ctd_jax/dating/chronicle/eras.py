@@ -299,15 +299,7 @@ def _read_strange_ruler(
     )
   ):
     return None
-  return UnknownEra(
-    start,
-    match.end(),
-    name,
-    numerals.parse_numeral(match["year"], "year"),
-    (),
-    _find_nearest(name, timeline),
-    is_ruler=True,
-  )
+  return _make_strange(start, match, name, timeline, is_ruler=True)
 
 
 @functools.lru_cache(maxsize=8)
@@ -370,20 +362,13 @@ def _read_strange_era(
     or _is_name(name, timeline)
   ):
     return None
-  return UnknownEra(
-    head,
-    match.end(),
-    name,
-    numerals.parse_numeral(match["year"], "year"),
-    (),
-    _find_nearest(name, timeline),
-  )
+  return _make_strange(head, match, name, timeline)
 
 
 def _read_longer_era(
   folded: str, match: re.Match[str], timeline: Timeline, head: int
 ) -> UnknownEra | None:
-  """Returns an era of no table that ends with the name of one, 「天資寶祐」."""
+  """Returns an unknown era that ends with a known name, 「天資寶祐」."""
   stop = match.start()
   name = folded[max(stop - _LONG_NAME_LENGTH, 0) : stop]
   start = stop - len(name)
@@ -405,6 +390,17 @@ def _read_longer_era(
     or any(prefix in ruler for ruler in _index_rulers())
   ):
     return None
+  return _make_strange(start, match, name, timeline)
+
+
+def _make_strange(
+  start: int,
+  match: re.Match[str],
+  name: str,
+  timeline: Timeline,
+  is_ruler: bool = False,
+) -> UnknownEra:
+  """Returns an era or ruler of no table, with the names that are like it."""
   return UnknownEra(
     start,
     match.end(),
@@ -412,6 +408,7 @@ def _read_longer_era(
     numerals.parse_numeral(match["year"], "year"),
     (),
     _find_nearest(name, timeline),
+    is_ruler,
   )
 
 

@@ -144,7 +144,7 @@ def _read_same_time(match: re.Match[str], text: str) -> PrintedDate | None:
   """Returns 「是歲」 as a date that leaves its day; None for other words."""
   if match[0][0] not in ("是" if not is_punctuated(text) else "是其同"):
     return None
-  # As a month it opens a clause; it fixes nothing that the order does not.
+  # It opens a clause as a month does, and adds nothing to what the order says.
   part = DatePart.MONTH
   return PrintedDate(*match.span(), part, part, NO_DATE, ())
 

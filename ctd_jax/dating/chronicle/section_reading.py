@@ -11,6 +11,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ctd_jax.chronology import annals, numerals
 from ctd_jax.chronology.reigns import Timeline
@@ -172,7 +173,7 @@ _LEADS_INTO_YEAR = re.compile(
   "[自以於于及在用迄訖期限待須俟昨今來来每毎比由到因如若曰云謂]$"
   "|[自從].{0,10}至$"
 )
-# A year with its month and day, of a reign, after these dates the sentence:
+# After these words a whole date, from the era to the day, dates the sentence:
 # 「以淳熙四年五月二十九日卒」.
 _LEADS_INTO_FULL_DATE = re.compile("[以於于在]$")
 # 「淳熙五年八月二十日，某頓首。」 ends a letter.
@@ -530,7 +531,9 @@ def _read_diary_record(
       sections = _read_record(record, text[:first], before, calendar, False)
     else:
       empty = SectionDraft(0, 0)
-      sections = [_make_section(record, text[:first], empty, first, True)]
+      sections = [
+        _make_section(record, text[:first], empty, first, continues=True)
+      ]
   drafts = [_draft_diary_day(day, text, dates) for day in days]
   if drafts and not sections:
     drafts[0].start = 0
@@ -542,7 +545,9 @@ def _read_diary_record(
   for index, draft in enumerate(drafts):
     stop = drafts[index + 1].start if index + 1 < len(drafts) else len(text)
     continues = index < len(days) and days[index].continues
-    sections.append(_make_section(record, text, draft, stop, continues))
+    sections.append(
+      _make_section(record, text, draft, stop, continues=continues)
+    )
   if is_heading:
     sections = [dataclasses.replace(s, is_heading=True) for s in sections]
   return sections
@@ -573,8 +578,9 @@ def _draft_diary_day(
 
 
 def _make_section(
-  record: int, text: str, draft: SectionDraft, stop: int, continues: bool
+  record: int, text: str, draft: SectionDraft, stop: int, **more: Any
 ) -> Section:
+  """Returns the section of a draft, with more fields of `Section`."""
   return Section(
     record,
     draft.start,
@@ -583,7 +589,7 @@ def _make_section(
     draft.kind,
     tuple(draft.statements),
     draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
-    continues=continues,
+    **more,
   )
 
 
@@ -635,16 +641,13 @@ def _read_record(
     drafts[0].kind = drafts[1].kind
   told = _find_told(drafts, is_punctuated(text))
   return [
-    Section(
+    _make_section(
       record,
-      draft.start,
+      text,
+      draft,
       stop,
-      draft.date_end if draft.last_part >= 0 else draft.start,
-      draft.kind,
-      tuple(draft.statements),
-      draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
-      draft.start in told,
-      find_extent(text[draft.start : draft.date_end]),
+      may_be_told=draft.start in told,
+      extent=find_extent(text[draft.start : draft.date_end]),
       continues=is_signed and draft is drafts[1],
     )
     for draft, stop in zip(drafts, stops, strict=True)

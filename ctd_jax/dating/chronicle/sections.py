@@ -263,8 +263,8 @@ def join_headings(
   """Returns units, sections joined with their headings, and the unit of each.
 
   A heading joins what follows it, unless that opens with a unit as large or
-  contradicts it: 「三年」 before 「四年」 is a year without a record. Sections
-  that continue the one before them are of its unit.
+  contradicts it: 「三年」 before 「四年」 is a year without a record. A section
+  that continues the one before it joins its unit.
   """
   units: list[Section] = []
   unit_from_end = np.empty(len(sections), int)

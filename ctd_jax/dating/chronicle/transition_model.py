@@ -127,8 +127,8 @@ def find_moves(
 ]:
   """Returns the moves of a path inside the calendar.
 
-  Of each name of a move, whether a section makes it; the kinds of the sections;
-  and how many months each goes beyond its boundary.
+  For each name of a move, whether a section makes it; the kinds of the
+  sections; and how many months each section goes beyond its boundary.
   """
   num_months = len(boundaries.year_start)
   is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
@@ -195,7 +195,7 @@ def discount_moves(
   boundaries: Boundaries,
   path: Int[np.ndarray, " N"] | None = None,
 ) -> TransitionModel:
-  """Returns a model with the jumps and restarts that such a text makes.
+  """Returns a model whose jumps and restarts are as rare as the text's own.
 
   Args:
     model: the prior or, with a path, the model that fits it.
