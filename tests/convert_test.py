@@ -54,6 +54,15 @@ def test_rows_of_a_table_stay_and_get_columns(tmp_path, reader):
   assert "日本後醍醐天皇建武元年" in rows[4]["date_others"]
 
 
+def test_empty_lines_of_a_table_stay_where_they_are(tmp_path, reader):
+  message, out = convert_text("date\n1587\n\n1588\n\n", tmp_path, reader)
+  assert message.startswith("2 of 2 dates read")
+  lines = out.read_text().splitlines()
+  assert [line.partition(",")[0] for line in lines] == [
+    *("date", "1587", "", "1588", "")
+  ]
+
+
 def test_western_years_are_no_years_of_an_era(tmp_path, reader):
   _, out = convert_text("date\n1587\n1587-05-03\n", tmp_path, reader)
   with out.open(newline="") as file:

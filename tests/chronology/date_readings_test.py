@@ -168,6 +168,8 @@ def test_names_are_matched_whole():
 def test_unknown_calendars_are_refused():
   with pytest.raises(ValueError, match="明"):
     ctd_jax.parse_date("萬曆十五年", "明明")
+  with pytest.raises(ValueError, match="zh"):
+    ctd_jax.parse_date("萬曆十五年", [])
 
 
 def test_names_of_days_are_read_back():
