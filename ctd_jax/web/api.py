@@ -231,4 +231,23 @@ def _respond(served: ServedIndex, content: dict[str, Any]) -> Response:
 @router.get("/api/docs", include_in_schema=False)
 async def show_description(request: Request) -> Response:
   """Returns the page that documents the API."""
-  return HTMLResponse(rendering.render_plain(request, "api.html"))
+  description = request.app.openapi()
+  return HTMLResponse(
+    rendering.render_plain(
+      request,
+      "api.html",
+      description=description,
+      find_body=_find_body,
+    )
+  )
+
+
+def _find_body(
+  description: dict[str, Any], operation: dict[str, Any]
+) -> dict[str, Any]:
+  """Returns the fields of the body that an operation of the API takes."""
+  content = operation.get("requestBody", {}).get("content", {})
+  schema = content.get("application/json", {}).get("schema", {})
+  name = schema.get("$ref", "").rpartition("/")[2]
+  schemas = description.get("components", {}).get("schemas", {})
+  return schemas.get(name, schema).get("properties", {})

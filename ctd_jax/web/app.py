@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import importlib.util
 import multiprocessing
 import os
-import pathlib
 import signal
 import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import quote
 
 import uvicorn
@@ -25,8 +24,9 @@ from absl import logging
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from uvicorn.supervisors import Multiprocess
 
@@ -63,14 +63,8 @@ from ctd_jax.web.upload_reading import UploadReader
 
 about_router = APIRouter(include_in_schema=False)
 
-_MAX_AGE = 86_400  # seconds a browser caches a static file
-# Name of another library's file -> module and path in it.
-_VENDOR_FILES = {
-  "plotly.js": ("plotly", "package_data/plotly.min.js"),
-  "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
-  "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
-}
-_vendor = APIRouter(include_in_schema=False)
+_LASTING = "public, max-age=31536000, immutable"
+_MIN_COMPRESSED = 1_000  # bytes
 # Each by name: Starlette raises an error again after the handler of Exception
 # has answered it.
 _ANSWERED_ERRORS = (
@@ -165,16 +159,16 @@ def make_app(settings: WebSettings) -> FastAPI:
     correction_pages.api_router,
     build_jobs.api_router,
     api.router,
-    _vendor,
   ):
     app.include_router(router)
   app.mount(
-    "/static",
-    StaticFiles(directory=pathlib.Path(__file__).parent / "static"),
+    f"/static/{rendering.hash_static()}",
+    _LastingFiles(directory=rendering.STATIC_FOLDER),
     name="static",
   )
   for kind in _ANSWERED_ERRORS:
     app.add_exception_handler(kind, rendering.answer_error)
+  app.add_middleware(GZipMiddleware, minimum_size=_MIN_COMPRESSED)
   app.state.token_check = security.TokenCheck(settings)
   app.add_middleware(
     security.RequestGuard,
@@ -183,6 +177,15 @@ def make_app(settings: WebSettings) -> FastAPI:
   )
   app.add_middleware(security.HeaderWriter)  # the outermost
   return app
+
+
+class _LastingFiles(StaticFiles):
+  """Files whose address changes with their content."""
+
+  def file_response(self, *arguments: Any, **options: Any) -> Response:
+    response = super().file_response(*arguments, **options)
+    response.headers["Cache-Control"] = _LASTING
+    return response
 
 
 @contextlib.asynccontextmanager
@@ -215,19 +218,6 @@ def _read_ahead(served: ServedIndex) -> None:
     _ = served.index.calendar.day_chances
   except (OSError, ValueError) as error:
     logging.error("the index cannot be read: %s", error)
-
-
-@_vendor.get("/static/vendor/{name}")
-def send_vendor_file(name: str) -> Response:
-  """Returns a file of an installed library."""
-  if name not in _VENDOR_FILES:
-    raise PageError(404)
-  module, path = _VENDOR_FILES[name]
-  folder = importlib.util.find_spec(module).submodule_search_locations[0]
-  return FileResponse(
-    pathlib.Path(folder) / path,
-    headers={"Cache-Control": f"max-age={_MAX_AGE}"},
-  )
 
 
 def serve(

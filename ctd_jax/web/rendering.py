@@ -7,9 +7,10 @@ value. A saved page has its style inside and links to its server.
 
 import dataclasses
 import functools
+import hashlib
 import http
-import importlib.resources
 import operator
+import pathlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -41,13 +42,14 @@ from ctd_jax.utils.notes import (
   TRADITIONAL,
   Note,
 )
-from ctd_jax.web import requests, served_index
+from ctd_jax.web import certainty, requests, served_index
 from ctd_jax.web.requests import settings_of
 from ctd_jax.web.served_index import ServedIndex
 
 # Chinese language tags that mean simplified characters.
 _SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
 
+STATIC_FOLDER = pathlib.Path(__file__).parent / "static"
 WIDTH = 720
 _LEFT, _RIGHT = 40, 4
 _LABEL_HEIGHT = 20
@@ -73,7 +75,9 @@ def load_messages() -> Mapping[str, Mapping[str, str]]:
 def translate(language: str, name: str, /, **values: Any) -> str:
   """Returns a message with its values filled in."""
   words = {name: notes.write(it, language) for name, it in values.items()}
-  return load_messages()[name][language].format(**words)
+  return certainty.write_years(
+    language, load_messages()[name][language].format(**words)
+  )
 
 
 def translate_term(language: str, group: str, term: str) -> str:
@@ -88,10 +92,38 @@ def write_note(
   """Returns a note as HTML, from a note, its JSON or a plain English text."""
   if isinstance(note, Mapping):
     note = notes.from_json(note)
-  text = markupsafe.escape(clean(notes.write(note, language)))
+  text = certainty.drop_weights(clean(notes.write(note, language)))
+  text = markupsafe.escape(certainty.write_years(language, text))
   if language == ENGLISH or isinstance(note, Note):
     return text
   return markupsafe.Markup('<span lang="{}">{}</span>').format(ENGLISH, text)
+
+
+def write_certainty(language: str, told: certainty.ToldDate) -> str:
+  """Returns how sure a date is, in words."""
+  words = functools.partial(translate, language)
+  joint = " " if language == ENGLISH else ""
+  values = {
+    name: joint.join(map(words, it)) if name == "month" else it
+    for name, it in told.values.items()
+  }
+  return words(told.code, **values)
+
+
+def write_sentence(language: str, text: markupsafe.Markup) -> markupsafe.Markup:
+  """Returns a note with a capital and a full stop."""
+  if not text:
+    return text
+  is_ended = text[-1] in ".!?。！？"
+  end = "" if is_ended else "." if language == ENGLISH else "。"
+  return markupsafe.Markup(text[0].upper() + text[1:] + end)
+
+
+def format_percent(chance: float) -> str:
+  """Returns a probability as a whole number of percent."""
+  if 0 < chance < 0.005:
+    return "< 1 %"
+  return "> 99 %" if 0.995 <= chance < 1 else f"{100 * chance:.0f} %"
 
 
 def choose_language(requested: str, accepted: str) -> str:
@@ -271,6 +303,7 @@ def render_page(
     link=links,
     saved_style=_load_style() if is_saved else "",
     versions=versions,
+    tell=functools.partial(certainty.tell_date, served),
     permalink=str(request.base_url).rstrip("/") + permalink,
     save_link=SAVE_PREFIX + permalink,
     other_index=asked_sha256 if is_other else "",
@@ -348,7 +381,11 @@ def _render(request: Request, template: str, **values: Any) -> str:
       t=functools.partial(translate, language),
       term=functools.partial(translate_term, language),
       note=functools.partial(write_note, language),
+      sentence=functools.partial(write_sentence, language),
+      era=functools.partial(certainty.write_years, language),
+      sure=functools.partial(write_certainty, language),
       month_name=functools.partial(_name_month, language),
+      saved_policy=_SAVED_POLICY,
       languages=_link_languages(request),
       form_fields=functools.partial(requests.write_fields, request),
       read_only=settings_of(request).read_only,
@@ -373,19 +410,17 @@ def _environment() -> jinja2.Environment:
     "exact": write_exactly,
     "year": reigns.format_common_era_year,
     "number": "{:,}".format,
+    "percent": format_percent,
     "size": format_size,
-    "weight": format_weight,
   }
   environment.globals |= {
+    "degree": certainty.find_degree,
+    "list_reasons": certainty.list_reasons,
+    "static": link_static,
     "split_marks": split_marks,
     "is_outside": calendars.OUTSIDE.__eq__,
   }
   return environment
-
-
-def format_weight(weight: float) -> str:
-  """Returns the weight of a reason, such as +1.2; 0.0 if it is negligible."""
-  return f"{weight:+.1f}" if abs(weight) >= 0.05 else "0.0"
 
 
 def format_size(num_bytes: int) -> str:
@@ -422,9 +457,23 @@ def split_marks(
 
 
 @functools.cache
+def hash_static() -> str:
+  """Returns a hash of all static files, the folder of their addresses."""
+  digest = hashlib.sha256()
+  for path in sorted(STATIC_FOLDER.iterdir()):
+    digest.update(path.name.encode() + path.read_bytes())
+  return digest.hexdigest()[:12]
+
+
+def link_static(name: str) -> str:
+  """Returns the address of a static file, which changes with its content."""
+  return f"/static/{hash_static()}/{name}"
+
+
+@functools.cache
 def _load_style() -> markupsafe.Markup:
-  style = importlib.resources.files("ctd_jax").joinpath("web/static/site.css")
-  return markupsafe.Markup(style.read_text(encoding="utf-8"))
+  style = (STATIC_FOLDER / "site.css").read_text(encoding="utf-8")
+  return markupsafe.Markup(style)
 
 
 def _link_languages(request: Request) -> list[tuple[str, str]]:

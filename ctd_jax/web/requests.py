@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
-import hashlib
 import hmac
 import inspect
 import math
+import operator
 import os
 import re
 import secrets
@@ -48,6 +48,7 @@ _NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
 _MAX_NAME = 200
 _NONCE = re.compile("[0-9a-f]{32}")
 _KEY = re.compile("[0-9a-f]{16,64}")
+_MASKED = re.compile("[0-9a-f]{128}")
 _PAGE_THREADS = min(max(4 * (os.cpu_count() or 1), 8), 32)
 _QUESTION_THREADS = 4
 NUM_THREADS = _PAGE_THREADS + _QUESTION_THREADS + 1
@@ -311,7 +312,7 @@ def write_fields(request: Request) -> markupsafe.Markup:
     '<input type="hidden" name="{}" value="{}">'
   ).format(
     TOKEN_FIELD,
-    _make_token(request, nonce),
+    _mask(_make_token(request, nonce)),
     KEY_FIELD,
     secrets.token_hex(16),
   )
@@ -344,9 +345,7 @@ async def read_form(
   if (
     nonce is None
     or not isinstance(token, str)
-    or not hmac.compare_digest(
-      token.encode("utf-8", "replace"), _make_token(request, nonce).encode()
-    )
+    or not hmac.compare_digest(_unmask(token), _make_token(request, nonce))
   ):
     raise PageError(403, "error.form")
   key = form.get(KEY_FIELD)
@@ -421,9 +420,31 @@ def keep_name(response: Response, name: str) -> None:
   )
 
 
-def _make_token(request: Request, nonce: str) -> str:
+def _make_token(request: Request, nonce: str) -> bytes:
   secret = load_secret(settings_of(request))
-  return hmac.new(secret, nonce.encode(), hashlib.sha256).hexdigest()
+  return hmac.digest(secret, nonce.encode(), "sha256")
+
+
+def _mask(token: bytes) -> str:
+  """Returns a token that differs on each page.
+
+  Pages are compressed; from the sizes of many, one could guess a text that
+  they all hold.
+  """
+  mask = secrets.token_bytes(len(token))
+  return (mask + _combine(mask, token)).hex()
+
+
+def _unmask(masked: str) -> bytes:
+  """Returns the token in a field, or "" if it holds none."""
+  if not _MASKED.fullmatch(masked):
+    return b""
+  both = bytes.fromhex(masked)
+  return _combine(both[: len(both) // 2], both[len(both) // 2 :])
+
+
+def _combine(mask: bytes, token: bytes) -> bytes:
+  return bytes(map(operator.xor, mask, token))
 
 
 def _read_nonce(request: Request) -> str | None:

@@ -170,8 +170,8 @@ def test_question_that_cannot_be_read_can_be_changed(client):
   assert "<textarea" not in client.get("/nowhere?q=x").text
 
 
-def test_weights_and_sizes_are_written_alike_in_every_language():
-  weights = map(rendering.format_weight, (-0.04, 0.3, -12.34))
-  assert [*weights] == ["0.0", "+0.3", "-12.3"]
+def test_percents_and_sizes_are_written_alike_in_every_language():
+  percents = map(rendering.format_percent, (0, 0.001, 0.3, 0.996, 1))
+  assert [*percents] == ["0 %", "< 1 %", "30 %", "> 99 %", "100 %"]
   sizes = map(rendering.format_size, (184, 12_800, 3 << 20))
   assert [*sizes] == ["184 B", "12.5 KiB", "3.0 MiB"]

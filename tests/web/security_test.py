@@ -77,7 +77,7 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert refused.status_code == 401
     assert "鄭" not in refused.text.replace(refused.request.url.path, "")
     assert 'action="/token"' in refused.text
-    assert client.get("/static/site.css").status_code == 200
+    assert client.get(rendering.link_static("site.css")).status_code == 200
     assert client.get("/api/ask?q=鄭人").status_code == 401
     bearer = {"authorization": f"Bearer {TOKEN}"}
     assert client.get("/api/ask?q=鄭人", headers=bearer).status_code == 200
@@ -246,7 +246,7 @@ def test_too_many_requests_are_refused_with_the_time_to_wait(index_folder):
     refused = client.get("/about")
     assert refused.headers["retry-after"] == "60"
     assert "wait a minute" in refused.text
-    assert client.get("/static/site.css").status_code == 200
+    assert client.get(rendering.link_static("site.css")).status_code == 200
 
 
 @pytest.fixture(scope="module")

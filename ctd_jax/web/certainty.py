@@ -1,0 +1,144 @@
+"""Dates as a reader is told them: no finer than they are sure, and how sure.
+
+A month is named if it is more probable than not; else the year, if the record
+is sure of that; else the first and last of the likely years.
+"""
+
+import dataclasses
+import re
+from typing import Any
+
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import western
+from ctd_jax.index.answers import PassageDate, RecordDate
+from ctd_jax.utils import notes
+from ctd_jax.web.served_index import ServedIndex
+
+# Least probability -> code of how sure a date is.
+_DEGREES = (
+  (0.98, "certain"),
+  (0.9, "almost"),
+  (0.7, "probable"),
+  (0.5, "even"),
+)
+_MIN_NAMED = 0.5  # probability of a month that is named
+_YEAR = re.compile(r"(\d+) (BCE|CE)(?![A-Za-z])")
+_ERAS = {
+  notes.TRADITIONAL: {"BCE": "公元前", "CE": "公元"},
+  notes.SIMPLIFIED: {"BCE": "公元前", "CE": "公元"},
+}
+# A weight in the notes of older indexes: 我桃谷 +2.66.
+_WEIGHT = re.compile(r" [+-]\d+\.\d+(?=、|…|$)")
+_STRONG, _SLIGHT = 2.3, 0.2  # weights; of tenfold odds, and hardly any
+
+
+@dataclasses.dataclass(frozen=True)
+class ToldDate:
+  """A date at the level that is sure."""
+
+  name: str  # in the reigns of its time
+  common_era: str  # "722 BCE"; "" outside the calendar
+  path: str  # page of the month or year; "" outside the calendar
+  code: str  # message that says how sure it is
+  values: dict[str, Any]  # of the message
+
+  @property
+  def is_given(self) -> bool:
+    """Whether the edition gives the date, which then needs no reasons."""
+    return self.code == "sure.given"
+
+
+def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
+  """Returns the date of a record or passage, at the level that is sure."""
+  month, chance = date.month, date.probability
+  if month["ce_year"] is None:
+    return ToldDate(month["name"], "", "", "sure.outside", {})
+  first, last = _find_years(served, date)
+  path = f"/month/{month['ordinal']}"
+  names = {"year": date.common_era, "month": number_month(served, month)}
+  if chance >= _MIN_NAMED:
+    code = f"sure.month.{_find_degree(chance)}"
+    if isinstance(date, RecordDate) and date.is_fixed:
+      code = "sure.reader"
+    elif isinstance(date, RecordDate) and date.known is not None:
+      code = "sure.given"
+    return ToldDate(month["name"], date.common_era, path, code, names)
+  path = f"/year/{month['ordinal']}"
+  if first == last:
+    name = _name_year(served, month, date.common_era)
+    number = sum(span.last - span.first + 1 for span in date.credible_90)
+    values = names | {"number": number}
+    return ToldDate(name, date.common_era, path, "sure.year", values)
+  years = [reigns.format_common_era_year(year) for year in (first, last)]
+  values = dict(zip(("first", "last"), years, strict=True))
+  name = " – ".join(years)
+  return ToldDate(name, "", path, "sure.between", values)
+
+
+def _find_degree(chance: float) -> str:
+  return next(name for least, name in _DEGREES if chance >= least)
+
+
+def _find_years(
+  served: ServedIndex, date: RecordDate | PassageDate
+) -> tuple[int, int]:
+  """Returns first and last astronomical year of the likely months."""
+  months = [
+    month
+    for span in date.credible_90
+    for month in (span.first, span.last)
+    if month < len(served.years)
+  ] or [date.month["ordinal"]]
+  return int(served.years[min(months)]), int(served.years[max(months)])
+
+
+def _name_year(
+  served: ServedIndex, month: dict[str, Any], common_era: str
+) -> str:
+  if western.is_western(served.index.calendar):
+    return common_era
+  # Months may be renamed in the reign of the question, so not of the fields.
+  year, found, _ = month["name"].rpartition("年")
+  return year + found or common_era
+
+
+def number_month(served: ServedIndex, month: dict[str, Any]) -> tuple[str, ...]:
+  """Returns a month within its year, as codes of messages."""
+  if western.is_western(served.index.calendar):
+    return (f"month.western.{month['month']}",)
+  return ("month.leap",) * bool(month["leap"]) + (f"month.{month['month']}",)
+
+
+def find_degree(chance: float) -> str:
+  """Returns the code of how sure a time with a probability is."""
+  if chance < _MIN_NAMED:
+    return "sure.possible" if chance >= 0.1 else "sure.hardly"
+  return f"sure.{_find_degree(chance)}"
+
+
+def write_years(language: str, text: str) -> str:
+  """Returns a text whose common-era years are as a language writes them."""
+  eras = _ERAS.get(language)
+  if eras is None:
+    return text
+  return _YEAR.sub(lambda match: f"{eras[match[2]]}{match[1]}年", text)
+
+
+def list_reasons(reasons: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+  """Returns the reasons that matter to a reader, with how much they say."""
+  told = []
+  for reason in reasons:
+    weight = reason["weight"]
+    is_given = reason["expert"] in ("keys", "reader")
+    if not is_given and abs(weight) < _SLIGHT:
+      continue
+    force = ""
+    if not is_given:
+      force = "against" if weight < 0 else "strong" if weight >= _STRONG else ""
+    told.append(reason | {"force": force})
+  return told
+
+
+def drop_weights(text: str) -> str:
+  """Returns a note without the weights of its words."""
+  return _WEIGHT.sub("", text)
