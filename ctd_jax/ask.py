@@ -11,6 +11,11 @@ words to look for, both, or a passage to date. A passage need not be in the
 index. The answer starts with how the question was understood; --intent
 overrides that. If a name belongs to several reigns, all of them are searched.
 
+A time is answered in order of time and text, words by relevance; --sort
+changes that. Records that have only parts of the words are counted, and shown
+with --near. --group=event shows the records that tell one event together. --k
+is the number of records, or events; --offset leaves out the first ones.
+
 The answer is a table: the date of each record; p, the probability that the
 record falls in the time you asked for (or in its month, if you asked for no
 time); its text; and the strongest reason for its date, in log odds against a
@@ -39,6 +44,7 @@ from ctd_jax.utils import command_line, files
 
 NOTHING_FOUND, ERROR = 1, 2
 _INTENTS = ("time", "words", "passage")
+_SORTS, _GROUPS = ("time", "relevance"), ("event",)
 _FORMATS = ("json", "csv", "tsv")
 
 
@@ -64,6 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     works=values.works or None,
     intent=values.intent,
     kinds=values.kinds or None,
+    offset=values.offset,
+    sort=values.sort,
+    near=values.near,
+    group=values.group,
     why=bool(values.why or values.json or values.html),
   )
   if values.html:
@@ -115,6 +125,31 @@ if __name__ == "__main__":
   )
   flags.DEFINE_integer(
     "k", 10, "Number of records to print. Example: --k=20", lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "offset",
+    0,
+    "Number of records, or events, to leave out, as on earlier pages. "
+    "Example: --offset=10",
+    lower_bound=0,
+  )
+  flags.DEFINE_enum(
+    "sort",
+    None,
+    _SORTS,
+    "Order of the records: time (and text), or relevance. Default: time for a "
+    "time, relevance for words. Example: --sort=time",
+  )
+  flags.DEFINE_bool(
+    "near",
+    False,
+    "Also print records that have only parts of the words. Example: --near",
+  )
+  flags.DEFINE_enum(
+    "group",
+    None,
+    _GROUPS,
+    "Print the records that tell one event together. Example: --group=event",
   )
   flags.DEFINE_list(
     "works",

@@ -114,6 +114,8 @@ class AnswerRecord:
   # For the month of `date`, largest weight first: expert, weight (log odds in
   # nats), note, spans, linked rows, months.
   reasons: tuple[dict[str, Any], ...]
+  is_near: bool = False  # has only parts of the words
+  event: int | None = None  # number of its event, if the answer is grouped
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,13 +210,15 @@ class Answer:
   question: str
   intent: str  # one of `question_calendar.INTENTS`
   understood: Understanding
-  results: tuple[AnswerRecord, ...]  # best first
+  results: tuple[AnswerRecord, ...]  # in the order of `sort`
   dates: PassageDate | None  # of a passage
-  counts: dict[str, int]  # records and works asked; in_time, with_words
+  counts: dict[str, int]  # see `matches.Matches`
   notes: tuple[Note, ...]  # what the reader should know
   versions: Versions
   asked_at: str  # ISO 8601
   calendar_name: str
+  sort: str = "relevance"  # or time, the order of time and text
+  next_offset: int | None = None  # of the records after these; None at the end
 
   @property
   def is_empty(self) -> bool:
@@ -395,10 +399,14 @@ def _make_results(answer: Answer, width: int, why: bool) -> table.Table:
   _add_date_column(grid, width)
   grid.add_column("p", justify="right", no_wrap=True)
   grid.add_column("record", ratio=1, overflow="fold")
+  event = None
   for record in answer.results:
     chance = record.probability_asked
+    if record.event is not None and record.event != event:
+      grid.add_section()
+      event = record.event
     grid.add_row(
-      str(record.rank),
+      str(record.rank if event is None else event),
       _describe_date(record.date),
       format_chance(record.date.probability if chance is None else chance),
       _describe_record(record, why),
@@ -551,21 +559,36 @@ def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
 
 
 def _describe_outcome(answer: Answer) -> Iterable[Text]:
-  counts, understood = answer.counts, answer.understood
-  if understood.readings and not answer.results:
+  if answer.understood.readings and not answer.results:
     yield Text("ask again with one of these names", "dim")
   elif answer.dates is None:
-    scope = f"of {counts['records']:,} records"
-    in_time = counts.get("in_time")
-    if not answer.results:
-      yield Text(f"nothing found, {scope}")
-    elif in_time is not None:
-      yield Text(
-        f"{len(answer.results)} shown; {in_time:,} {scope} fall in this "
-        "time with probability .5 or more",
-        "dim",
-      )
-    else:
-      yield Text(f"{len(answer.results)} shown, {scope}", "dim")
+    yield Text(_count_results(answer), "dim" if answer.results else "")
   for note in answer.notes:
     yield Text(clean(note), "dim")
+
+
+def _count_results(answer: Answer) -> str:
+  """Returns how many records are shown, and how many more there are."""
+  counts = answer.counts
+  scope = f"of {counts['records']:,} records"
+  if not answer.results:
+    return f"nothing found, {scope}"
+  number = counts["matches"]
+  parts = [f"{len(answer.results)} shown of {number:,} found, {scope}"]
+  if "events" in counts:
+    parts.append(f"{counts['events']:,} events")
+  if "in_time" in counts:
+    parts.append(
+      f"{counts['in_time']:,} fall in this time with probability .5 or more"
+    )
+  elif counts.get("left_out"):
+    parts.append(f"{counts['left_out']:,} less probable ones are left out")
+  if counts.get("near") and number == counts["exact"]:
+    words = "、".join(map(clean, answer.understood.words))
+    parts.append(
+      f"{counts['exact']:,} with {words}; {counts['near']:,} have parts of it "
+      "(--near shows them)"
+    )
+  if answer.next_offset is not None:
+    parts.append(f"--offset={answer.next_offset} shows more")
+  return "; ".join(parts)

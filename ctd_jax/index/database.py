@@ -19,7 +19,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import opencc
 
@@ -264,8 +264,7 @@ class IndexedWork:
     return range(self.first_row, self.first_row + self.num_records)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TextMatch:
+class TextMatch(NamedTuple):
   """A record that has the words."""
 
   row: int
@@ -617,7 +616,11 @@ def search_match(
   works: Sequence[IndexedWork] | None = None,
   months: tuple[int, int] | None = None,
 ) -> list[TextMatch]:
-  """Returns the records that an FTS5 query of folded text matches."""
+  """Returns the records that an FTS5 query of folded text matches.
+
+  Args:
+    k: number of records; -1 for all.
+  """
   if works is not None and not works:
     return []
   conditions, values = ["full_text MATCH ?"], [match]
@@ -632,10 +635,18 @@ def search_match(
     tables += " JOIN records ON records.row = full_text.rowid"
     conditions.append("records.best_month BETWEEN ? AND ?")
     values += months
-  cursor = connection.execute(
-    f"SELECT full_text.rowid, bm25(full_text) AS rank_score FROM {tables} "
-    f"WHERE {' AND '.join(conditions)} ORDER BY rank_score, full_text.rowid "
+  found = connection.execute(
+    f"SELECT full_text.rowid, -bm25(full_text) AS score FROM {tables} "
+    f"WHERE {' AND '.join(conditions)} ORDER BY score DESC, full_text.rowid "
     "LIMIT ?",
     [*values, k],
-  )
-  return [TextMatch(row, -score) for row, score in cursor]
+  ).fetchall()
+  return list(map(TextMatch._make, found))
+
+
+def match_rows(connection: sqlite3.Connection, match: str) -> list[int]:
+  """Returns the rows of all records that an FTS5 query matches."""
+  found = connection.execute(
+    "SELECT rowid FROM full_text WHERE full_text MATCH ?", (match,)
+  ).fetchall()
+  return [row for (row,) in found]

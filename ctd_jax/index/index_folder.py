@@ -23,6 +23,7 @@ from ctd_jax.index import (
   calendars,
   database,
   encoders,
+  events,
   question_reading,
   ranking,
 )
@@ -41,6 +42,8 @@ Folder = TypeVar("Folder", bound="IndexFolder")
 # Of a file that is read at opening; --check and its first use read all.
 _MAX_HASHED = 1 << 20
 _MAX_NAMES = 1 << 15  # of months that are remembered
+_MAX_STRETCHES = 16  # of `events.UsualWording` that are remembered, 2 MB each
+_COMMENTARY = "neg_comment"
 
 
 class IndexFolder:
@@ -54,6 +57,7 @@ class IndexFolder:
     verify: raises DamagedIndexError if the bytes of a folder's files, named
       relative to the index, have changed; once for each.
     name_month: cached `calendars.name_month` by ordinal and printed reigns.
+    read_usual: cached `events.read_usual`.
   """
 
   def __init__(
@@ -76,6 +80,9 @@ class IndexFolder:
       self._files_by_folder[os.path.dirname(name)][name] = entry
     # Hashing takes a second for some hundred megabytes: once per folder.
     self.verify = functools.cache(self._verify)
+    self.read_usual = functools.lru_cache(_MAX_STRETCHES)(
+      functools.partial(events.read_usual, self)
+    )
     # The same months are named in answer after answer.
     self.name_month = functools.lru_cache(_MAX_NAMES)(self._name_month)
 
@@ -136,6 +143,18 @@ class IndexFolder:
       "SELECT DISTINCT kind FROM records ORDER BY kind"
     )
     return tuple(kind for (kind,) in rows if kind)
+
+  @functools.cached_property
+  def work_order(self) -> dict[int, int]:
+    """Work id -> its place beside the others; commentaries come last."""
+    shares = dict(
+      self.connection.execute(
+        "SELECT work_id, avg(kind = ?) FROM records GROUP BY work_id",
+        (_COMMENTARY,),
+      )
+    )
+    ordered = sorted(self.works, key=lambda it: shares[it.work_id] > 0.5)
+    return {work.work_id: place for place, work in enumerate(ordered)}
 
   @functools.cached_property
   def calendar(self) -> Calendar:

@@ -16,10 +16,10 @@ import functools
 import pathlib
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float32, Int64
 
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.index import database, posteriors
@@ -40,8 +40,10 @@ from ctd_jax.retrieval import host_search
 STEP_WEIGHTS = (1.0, 0.7, 0.5, 0.3)
 # Characters that may stand between the characters of a phrase: 日有食之.
 _MAX_APART = 3
-# Of each step; nobody reads more. With a time, its records are searched too.
+# Of each step of a ranking. With a time, its records are searched too.
 MAX_MATCHES = 500
+ALL = -1  # as many as there are, for SQLite
+EXACT = slice(0, 1)  # the step that wants the words as they are
 _TOKEN = re.compile(r"\w+")
 _MAX_PAIRS = 64  # of neighbours; a long question repeats itself
 
@@ -49,25 +51,26 @@ _MAX_PAIRS = 64  # of neighbours; a long question repeats itself
 def search_words(
   connection: sqlite3.Connection,
   words: Sequence[str],
-  k: int,
+  k: int | None,
   works: Sequence[database.IndexedWork] | None = None,
   months: tuple[int, int] | None = None,
+  steps: slice = slice(None),
 ) -> dict[int, float]:
   """Returns the records that have the words, as row -> score in 0..1.
 
   Args:
-    k: number of records wanted; with fewer, looser matches are added.
+    k: number of records wanted; with fewer, looser matches are added. None for
+      all records of all steps.
     months: first and last; the record's best month must be between them.
+    steps: which of the steps to search.
   """
   scores: dict[int, float] = {}
-  tokens = [_TOKEN.findall(database.split_tokens(word)) for word in words]
-  steps = _make_steps([phrase for phrase in tokens if phrase])
-  for weight, match in zip(STEP_WEIGHTS, steps, strict=True):
-    if len(scores) >= k or not match:
+  queries = list(zip(STEP_WEIGHTS, make_steps(words), strict=True))
+  for weight, match in queries[steps]:
+    if (k is not None and len(scores) >= k) or not match:
       break
-    matches = database.search_match(
-      connection, match, MAX_MATCHES, works, months
-    )
+    limit = ALL if k is None else MAX_MATCHES
+    matches = database.search_match(connection, match, limit, works, months)
     best = max((found.score for found in matches), default=0.0)
     for found in matches:
       # A character that nearly all records have scores about 0.
@@ -76,8 +79,21 @@ def search_words(
   return scores
 
 
-def _make_steps(phrases: Sequence[Sequence[str]]) -> list[str]:
-  """Returns the FTS5 queries for phrases of tokens, ever looser."""
+def find_parts(
+  connection: sqlite3.Connection, words: Sequence[str]
+) -> list[int]:
+  """Returns the rows of all records that any step finds."""
+  exact, _, characters, pairs = make_steps(words)
+  # The last two find whatever the first two do.
+  if characters in ("", exact):
+    return []
+  return database.match_rows(connection, f"({characters}) OR ({pairs})")
+
+
+def make_steps(words: Sequence[str]) -> list[str]:
+  """Returns the FTS5 queries for phrases, ever looser; "" without a token."""
+  tokens = [_TOKEN.findall(database.split_tokens(word)) for word in words]
+  phrases = [phrase for phrase in tokens if phrase]
   quote = database.quote_phrase
   # A character said twice may be found once, and costs as much each time.
   near = [
@@ -183,6 +199,53 @@ class RankedRecord:
   word_score: float | None = None  # 0..1; None without words
   dense_score: float | None = None  # 0..1; None without vectors
   cosine: float | None = None  # of record and words; None without vectors
+  is_near: bool = False  # has only parts of the words
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ranking:
+  """Records with their scores, as columns: the fields of `RankedRecord`."""
+
+  columns: Mapping[str, np.ndarray]
+
+  @classmethod
+  def join(cls, parts: Sequence[Mapping[str, np.ndarray]]) -> Ranking:
+    """Returns the records of several works in order of their rows."""
+    if not parts:
+      empty = np.zeros(0)
+      return cls({"row": empty.astype(np.int64), "score": empty, "mass": empty})
+    columns = {
+      name: np.concatenate([it[name] for it in parts]) for name in parts[0]
+    }
+    joined = cls(columns)
+    return joined.take(np.argsort(joined.rows, kind="stable"))
+
+  def __len__(self) -> int:
+    return len(self.rows)
+
+  @property
+  def rows(self) -> Int64[np.ndarray, " n"]:
+    """Rows of the records."""
+    return self.columns["row"]
+
+  def take(self, places: np.ndarray | slice) -> Ranking:
+    """Returns some of the records, in this order; a mask works too."""
+    return Ranking({name: it[places] for name, it in self.columns.items()})
+
+  def best(self, k: int | None = None) -> Ranking:
+    """Returns the k best records; of equal scores, the first."""
+    k = len(self) if k is None else min(k, len(self))
+    places, _ = host_search.select_top_k(self.columns["score"][None], k)
+    return self.take(places[0])
+
+  def records(self) -> list[RankedRecord]:
+    """Returns the records one by one."""
+    names = list(self.columns)
+    values = (it.tolist() for it in self.columns.values())
+    return [
+      RankedRecord(**dict(zip(names, record, strict=True)))
+      for record in zip(*values, strict=True)
+    ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -233,21 +296,47 @@ class WorkPosteriors:
     impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
     return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
 
+  def find_likeliest(
+    self, places: Int64[np.ndarray, " m"], is_asked: Bool[np.ndarray, " K"]
+  ) -> tuple[Int64[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
+    """Returns each record's most probable month of those asked for.
+
+    Returns:
+      Months; the first asked for if a record has none of its own. And whether
+      no other month is more probable.
+    """
+    part = self.arrays.take(places)
+    sizes = np.diff(part.starts)
+    asked = np.where(is_asked[part.months], part.probabilities, 0)
+    owners = np.repeat(np.arange(len(places)), sizes)
+    order = np.lexsort((-asked, owners))
+    months = np.full(len(places), np.argmax(is_asked), np.int64)
+    is_best = np.zeros(len(places), bool)
+    held = np.flatnonzero(sizes)
+    if len(held):
+      firsts = part.starts[:-1][held]
+      best = asked[order[firsts]]
+      months[held] = np.where(
+        best > 0, part.months[order[firsts]], months[held]
+      )
+      most = np.maximum.reduceat(part.probabilities, firsts)
+      is_best[held] = best >= np.maximum(most, part.outside[held])
+    return months, is_best
+
 
 def rank_by_time(
   works: Sequence[WorkPosteriors],
   query: TimeQuery,
-  k: int,
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
-  day_rows: frozenset[int] | None = None,
-) -> list[RankedRecord]:
-  """Returns the k best records for a time; the first of equal scores.
+  day_rows: Collection[int] | None = None,
+) -> Ranking:
+  """Returns all records with their scores for a time.
 
   Args:
     masks: work id -> which of its records may be ranked; None for all.
     day_rows: records that print the day asked for.
   """
-  ranked = []
+  parts = []
   for work in works:
     mass = work.find_mass(query)
     other_day = 0.0
@@ -256,79 +345,67 @@ def rank_by_time(
       # A record that prints the day shows that its month has it.
       mass = np.where(prints_day, work.find_mass(TimeQuery(query.spans)), mass)
       other_day = np.where(prints_day, 0, _LOG_OTHER_DAY)
-    scores = work.score_mass(mass, query) + work.kind_log_p + other_day
-    members = np.arange(len(mass))
+    columns = {
+      "row": work.work.first_row + np.arange(len(mass)),
+      "score": work.score_mass(mass, query) + work.kind_log_p + other_day,
+      "mass": mass,
+      "kind_log_p": work.kind_log_p,
+    }
     if masks is not None:
-      members = np.flatnonzero(masks[work.work.work_id])
-    columns, values = host_search.select_top_k(scores[None, members], k)
-    for column, value in zip(columns[0], values[0], strict=True):
-      if column >= 0:
-        index = members[column]
-        ranked.append(
-          RankedRecord(
-            row=int(work.work.first_row + index),
-            score=float(value),
-            mass=float(mass[index]),
-            kind_log_p=float(work.kind_log_p[index]),
-          )
-        )
-  return sorted(ranked, key=_rank_key)[:k]
+      mask = masks[work.work.work_id]
+      columns = {name: column[mask] for name, column in columns.items()}
+    parts.append(columns)
+  return Ranking.join(parts)
 
 
 def rank_by_words(
   works: Sequence[WorkPosteriors],
   word_scores: Mapping[int, float],
-  k: int,
   query: TimeQuery | None = None,
+  masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
   near: NearRecords | None = None,
   dense_weight: float = DENSE_WEIGHT,
-) -> list[RankedRecord]:
-  """Returns the k best of the records that have words or are near to them.
+) -> Ranking:
+  """Returns the records that have words or are near to them, with scores.
 
   Args:
     word_scores: row -> score in 0..1.
+    masks: work id -> which of its records may be ranked; None for all.
     near: nearest records by vector.
     dense_weight: weight of vectors against words, 0..1.
   """
-  found = set(word_scores) | (near.rows if near else set())
-  ordered = np.array(sorted(found), np.int64)
-  ranked = []
+  scores_of_rows = dict.fromkeys(near.rows, 0.0) if near else {}
+  scores_of_rows |= word_scores
+  all_rows = np.fromiter(scores_of_rows, np.int64, len(scores_of_rows))
+  all_words = np.fromiter(scores_of_rows.values(), float, len(all_rows))
+  order = np.argsort(all_rows)
+  all_rows, all_words = all_rows[order], all_words[order]
+  parts = []
   for work in works:
     of_work = work.work.rows
-    start, stop = np.searchsorted(ordered, (of_work.start, of_work.stop))
-    rows = ordered[start:stop].tolist()
-    if not rows:
+    span = slice(*np.searchsorted(all_rows, (of_work.start, of_work.stop)))
+    rows, words = all_rows[span], all_words[span]
+    if masks is not None:
+      is_member = masks[work.work.work_id][rows - of_work.start]
+      rows, words = rows[is_member], words[is_member]
+    if not len(rows):
       continue
-    indices = np.array(rows) - work.work.first_row
-    scores = words = np.array([word_scores.get(row, 0.0) for row in rows])
-    parts = {"word_score": words}
+    places = rows - of_work.start
+    scores, columns = words, {"row": rows, "word_score": words}
     if near is not None:
       work_id = work.work.work_id
-      parts["dense_score"] = near.score(work_id, indices)
-      parts["cosine"] = near.cosines[work_id][indices]
-      scores = (1 - dense_weight) * words + dense_weight * parts["dense_score"]
+      columns["dense_score"] = near.score(work_id, places)
+      columns["cosine"] = near.cosines[work_id][places]
+      scores = (1 - dense_weight) * words + dense_weight * columns[
+        "dense_score"
+      ]
     if query is not None:
       mass = work.find_mass(query)
-      parts["mass"] = mass[indices]
-      parts["kind_log_p"] = work.kind_log_p[indices]
+      columns |= {"mass": mass[places], "kind_log_p": work.kind_log_p[places]}
       scores = (
-        work.score_mass(mass, query)[indices]
-        + parts["kind_log_p"]
+        work.score_mass(mass, query)[places]
+        + columns["kind_log_p"]
         + WORD_WEIGHT * scores
       )
-    ranked += [
-      RankedRecord(
-        row=row, score=score, **dict(zip(parts, values, strict=True))
-      )
-      for row, score, *values in zip(
-        rows,
-        scores.tolist(),
-        *(column.tolist() for column in parts.values()),
-        strict=True,
-      )
-    ]
-  return sorted(ranked, key=_rank_key)[:k]
-
-
-def _rank_key(record: RankedRecord) -> tuple[float, int]:
-  return -record.score, record.row
+    parts.append(columns | {"score": scores})
+  return Ranking.join(parts)

@@ -394,6 +394,7 @@ def make_answer_record(
   rank: int,
   words: Sequence[str] = (),
   why: bool = False,
+  event: int | None = None,
 ) -> AnswerRecord:
   """Returns a record as part of an answer, with `words` highlighted."""
   work = index.work_of(record.row)
@@ -420,6 +421,8 @@ def make_answer_record(
     score_parts=parts,
     highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
+    is_near=ranked.is_near,
+    event=event,
   )
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.resources
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pydantic
@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ctd_jax.index import asking
+from ctd_jax.index import asking, matches
 from ctd_jax.index.answers import SCHEMA_VERSION, to_json
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.web import month_page, queries, record_page, rendering
@@ -20,6 +20,7 @@ from ctd_jax.web.served_index import ServedIndex
 
 DESCRIPTION_PATH = "/api/openapi.json"
 _MAX_K = 200
+_MAX_OFFSET = 1_000_000
 _MAX_BARS = 5000
 router = APIRouter(tags=["index"])
 
@@ -40,11 +41,20 @@ class AskRequest(pydantic.BaseModel):
     [], description="Kinds of records; all but headings"
   )
   k: int = pydantic.Field(10, ge=1, le=_MAX_K, description="Records")
-  skip: int = pydantic.Field(
-    0, ge=0, le=1000, description="Of the best records, how many are left out"
+  offset: int = pydantic.Field(
+    0, ge=0, le=_MAX_OFFSET, description="Records on the pages before"
+  )
+  sort: Literal["", *matches.SORTS] = pydantic.Field(
+    "", description="time or relevance; as the question needs if empty"
+  )
+  near: bool = pydantic.Field(
+    False, description="Whether records with parts of the words are added"
+  )
+  group: Literal["", *matches.GROUPS] = pydantic.Field(
+    "", description="event, to put records of one event beside each other"
   )
   p: float = pydantic.Field(
-    asking.MIN_PROBABILITY, ge=0, le=1, description="Least probability"
+    matches.MIN_PROBABILITY, ge=0, le=1, description="Least probability"
   )
   why: bool = pydantic.Field(
     False, description="Whether reasons are worked out that take 30 ms each"
@@ -123,9 +133,12 @@ def _answer(request: Request, served: ServedIndex, ask: AskRequest) -> Response:
   if question.intent == PASSAGE:
     answer = record_page.date_passage(served, question.passage)
     return JSONResponse(answer.to_dict())
-  scope = asking.SearchScope(
+  scope = matches.SearchScope(
     k=ask.k,
-    skip=ask.skip,
+    offset=ask.offset,
+    sort=ask.sort or None,
+    near=ask.near,
+    group=ask.group or None,
     works=ask.work or None,
     kinds=ask.kind or None,
     min_probability=ask.p,
@@ -186,13 +199,12 @@ def read_timeline(
     window = min(asked.first or 0, end), min(last, end)
     if window[0] > window[1]:
       queries.refuse("first", str(asked.first), f"≤ last={asked.last}")
-  resolved = matches = None
+  resolved = found = None
   if not query.is_empty:
     resolved = queries.resolve_query(served, query)
-    ranked = queries.rank_matches(served, resolved, queries.PAGE_SIZE)
-    matches = queries.select_matches(served, resolved, ranked)
+    found = matches.find_matches(served.index, resolved.question, query.scope)
   times = queries.make_timeline(
-    served, resolved, matches, window, asked.unit or None
+    served, resolved, found, window, asked.unit or None
   )
   return _respond(served, dataclasses.asdict(times))
 

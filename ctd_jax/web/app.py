@@ -210,7 +210,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
 def _read_ahead(served: ServedIndex) -> None:
   try:
     _ = served.index.question_reader, served.index.kinds, served.coverage
-    _ = served.best_months
+    _ = served.index.work_order
     served.find_density((), ())
     from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
 

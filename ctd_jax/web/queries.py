@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 from starlette.datastructures import QueryParams
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import asking, calendars, record_answers
+from ctd_jax.index import calendars, matches, record_answers
+from ctd_jax.index.matches import Matches, SearchScope
 from ctd_jax.index.question_calendar import (
   INTENTS,
   TIME,
@@ -27,7 +28,6 @@ from ctd_jax.index.question_calendar import (
   MonthSpan,
   Question,
 )
-from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.utils.notes import LANGUAGES
 from ctd_jax.web.requests import PageError
 from ctd_jax.web.served_index import ServedIndex
@@ -43,7 +43,6 @@ MONTH, YEAR, DECADE, CENTURY = UNITS = ("month", "year", "decade", "century")
 _YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
 _MAX_BARS = 140
 _MIN_MARGIN = 12  # months shown on either side
-_ALL = 10_000  # more than any words match
 _SHARE = 5e-3  # of the records may be beyond either end
 
 
@@ -60,7 +59,10 @@ class PageQuery:
   # Replaces the question's words, separated by blanks; None keeps them.
   words: str | None = None
   # Least probability of a record within the time.
-  confidence: float = asking.MIN_PROBABILITY
+  confidence: float = matches.MIN_PROBABILITY
+  sort: str = ""  # one of `matches.SORTS`; "" as the question needs
+  near: bool = False  # also records that have only parts of the words
+  group: str = ""  # one of `matches.GROUPS`; "" for record by record
   page: int = 1  # of results, from 1
   language: str = ""  # "" for the browser's choice
   # Hash of the index in a permalink, or its first digits.
@@ -75,6 +77,20 @@ class PageQuery:
     """Returns the query with changes, on its first page."""
     return dataclasses.replace(self, **({"page": 1} | changes))
 
+  @property
+  def scope(self) -> SearchScope:
+    """What the page shows of the answer."""
+    return SearchScope(
+      k=PAGE_SIZE,
+      offset=(self.page - 1) * PAGE_SIZE,
+      works=self.works or None,
+      kinds=self.kinds or None,
+      min_probability=self.confidence,
+      sort=self.sort or None,
+      near=self.near,
+      group=self.group or None,
+    )
+
   def encode(self) -> str:
     """Returns the query string of an address."""
     values: list[tuple[str, str]] = [
@@ -84,6 +100,9 @@ class PageQuery:
         ("intent", self.intent),
         ("from", self.first),
         ("to", self.last),
+        ("sort", self.sort),
+        ("near", "1" if self.near else ""),
+        ("group", self.group),
         ("lang", self.language),
         ("index", self.index),
       )
@@ -93,7 +112,7 @@ class PageQuery:
       values.append(("words", self.words))
     values += [("work", name) for name in self.works]
     values += [("kind", name) for name in self.kinds]
-    if self.confidence != asking.MIN_PROBABILITY:
+    if self.confidence != matches.MIN_PROBABILITY:
       values.append(("p", f"{self.confidence:g}"))
     if self.page > 1:
       values.append(("page", str(self.page)))
@@ -134,6 +153,9 @@ def parse_query(
     last=parse_field(parameters, "to"),
     words=None if words is None else parse_field(parameters, "words"),
     confidence=_parse_probability(parameters),
+    sort=parse_choice(parameters, "sort", matches.SORTS),
+    near=parse_choice(parameters, "near", ("1",)) == "1",
+    group=parse_choice(parameters, "group", matches.GROUPS),
     page=_parse_page(parameters),
     language=parse_choice(parameters, "lang", LANGUAGES),
     index=_parse_hash(parameters),
@@ -188,7 +210,7 @@ def _parse_list(
 def _parse_probability(parameters: Mapping[str, str]) -> float:
   value = parse_field(parameters, "p")
   if not value:
-    return asking.MIN_PROBABILITY
+    return matches.MIN_PROBABILITY
   with contextlib.suppress(ValueError):
     if 0 <= (probability := float(value)) <= 1:
       return probability
@@ -325,14 +347,14 @@ class TimelineBars:
 def make_timeline(
   served: ServedIndex,
   resolved: ResolvedQuery | None,
-  matches: list[RankedRecord] | None = None,
+  found: Matches | None = None,
   window: tuple[int, int] | None = None,
   unit: str | None = None,
 ) -> TimelineBars:
   """Returns the timeline of a query, or of the whole index.
 
   Args:
-    matches: the matching records, if the query has words.
+    found: the records that answer the query.
     window: first and last month to show; by default, around those asked for.
     unit: unit of the bars; by default the finest that stays legible.
   """
@@ -347,8 +369,8 @@ def make_timeline(
   unit = unit or _choose_unit(served, first, last)
   bounds = _find_bounds(served, first, last, unit)
   mass = np.zeros(len(density))
-  if resolved:
-    mass = _sum_matches(served, resolved, density, is_asked, matches)
+  if found is not None:
+    mass = _sum_matches(served, found, is_asked)
   index, bars = served.index, []
   find_name = {MONTH: calendars.name_month, YEAR: calendars.name_year}.get(unit)
   for start, end in itertools.pairwise(bounds):
@@ -408,24 +430,19 @@ def _find_bounds(
 
 
 def _sum_matches(
-  served: ServedIndex,
-  resolved: ResolvedQuery,
-  density: Float[np.ndarray, " K"],
-  is_asked: np.ndarray,
-  matches: list[RankedRecord] | None,
+  served: ServedIndex, found: Matches, is_asked: np.ndarray
 ) -> Float[np.ndarray, " K"]:
   """Returns the expected number of matching records per month."""
-  if resolved.question.intent != WORDS or matches is None:
-    return np.where(is_asked, density, 0)
-  mass = np.zeros(len(density))
-  rows = np.array([match.row for match in matches], np.int64)
+  mass = np.zeros(len(is_asked))
+  rows = found.ranking.rows
   for work in served.index.works:
-    indices = rows[(rows >= work.rows.start) & (rows < work.rows.stop)]
-    if len(indices):
+    of_work = rows[(rows >= work.rows.start) & (rows < work.rows.stop)]
+    if len(of_work):
       arrays = served.index.posteriors_of(work).arrays.take(
-        indices - work.first_row
+        of_work - work.first_row
       )
-      mass += np.bincount(arrays.months, arrays.probabilities, len(density))
+      mass += np.bincount(arrays.months, arrays.probabilities, len(mass))
+      mass += float(arrays.rest.sum()) / len(mass)
   return np.where(is_asked, mass, 0) if is_asked.any() else mass
 
 
@@ -434,37 +451,3 @@ def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
     reigns.format_common_era_year(int(years[month])) for month in (first, last)
   )
   return " – ".join(dict.fromkeys(names))
-
-
-def rank_matches(
-  served: ServedIndex, resolved: ResolvedQuery, page_size: int
-) -> list[RankedRecord] | None:
-  """Returns all records that match the words of a query; None without words.
-
-  Args:
-    page_size: records per page, which decides how far the search reaches.
-  """
-  question = resolved.question
-  if not asking.list_words(question):
-    return None
-  works = served.select_works(resolved.query.works or tuple(question.works))
-  masks = asking.mask_kinds(served.index, works, resolved.query.kinds or None)
-  depth = asking.find_depth(question, page_size)
-  return asking.rank_records(
-    served.index, question, depth, works, masks, skip=_ALL
-  )
-
-
-def select_matches(
-  served: ServedIndex,
-  resolved: ResolvedQuery,
-  ranked: list[RankedRecord] | None,
-) -> list[RankedRecord] | None:
-  """Returns the ranked records within the time of a query."""
-  if (
-    ranked is None
-    or asking.make_time_query(served.index, resolved.question) is None
-  ):
-    return ranked
-  confidence = resolved.query.confidence
-  return [item for item in ranked if (item.mass or 0) >= confidence]

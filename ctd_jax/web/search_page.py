@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -10,10 +11,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ctd_jax.index import asking, calendars
-from ctd_jax.index.answers import Answer, AnswerRecord, Span
+from ctd_jax.index import asking, calendars, matches
+from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
 from ctd_jax.index.question_calendar import PASSAGE, Question
-from ctd_jax.web import corrections, queries, rendering
+from ctd_jax.web import corrections, month_page, queries, rendering
+from ctd_jax.web.month_page import MonthRecord
 from ctd_jax.web.queries import (
   PAGE_SIZE,
   PageQuery,
@@ -24,7 +26,8 @@ from ctd_jax.web.requests import endpoint, settings_of
 from ctd_jax.web.served_index import ServedIndex
 
 router = APIRouter(include_in_schema=False)
-CONFIDENCES = (asking.MIN_PROBABILITY, 0.1, 0.5, 0.9)
+_MAX_READINGS = 6  # spans of a question that are offered to be read
+CONFIDENCES = (matches.MIN_PROBABILITY, 0.1, 0.5, 0.9)
 
 
 def rename_months(
@@ -100,18 +103,28 @@ class SearchResult:
 
   resolved: ResolvedQuery
   answer: Answer  # with the records of this page
-  num_matches: int  # records on all pages
+  num_units: int  # records on all pages, or events if grouped
   timeline: TimelineBars
+  # Events of this page, if the records are grouped.
+  table: month_page.EventTable | None = None
+
+  @property
+  def dates(self) -> list[RecordDate]:
+    """Date of each event, that of its first record."""
+    dates = {}
+    for record in self.answer.results:
+      dates.setdefault(record.event, record.date)
+    return [*dates.values()]
 
   @property
   def num_pages(self) -> int:
     """Number of pages that can be opened."""
-    return min(-(-self.num_matches // PAGE_SIZE), queries.MAX_PAGE)
+    return min(-(-self.num_units // PAGE_SIZE), queries.MAX_PAGE)
 
   @property
   def num_left(self) -> int:
-    """Number of records beyond the last page."""
-    return max(self.num_matches - queries.MAX_PAGE * PAGE_SIZE, 0)
+    """Number of records, or events, beyond the last page."""
+    return max(self.num_units - queries.MAX_PAGE * PAGE_SIZE, 0)
 
 
 @router.get("/")
@@ -151,6 +164,7 @@ def show_search(request: Request, served: ServedIndex) -> Response:
     confidences=CONFIDENCES,
     fields=_fill_fields(served, result.resolved) if result else {},
     zoom=_make_zoom(served, query, result),
+    to_read=link_readings(served, result.resolved.question) if result else [],
     num_records=served.index.num_records,
     num_months=len(served.index.calendar),
   )
@@ -158,43 +172,51 @@ def show_search(request: Request, served: ServedIndex) -> Response:
 
 def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
   """Returns one page of results with their timeline."""
-  query = resolved.query
-  ranked = queries.rank_matches(served, resolved, PAGE_SIZE)
-  matches = queries.select_matches(served, resolved, ranked)
-  answer = asking.find_records(
-    served.index,
-    resolved.question,
-    asking.SearchScope(
-      k=PAGE_SIZE,
-      skip=(query.page - 1) * PAGE_SIZE,
-      works=query.works or None,
-      kinds=query.kinds or None,
-      min_probability=query.confidence,
-    ),
-    ranked,
-  )
+  question, scope = resolved.question, resolved.query.scope
+  found = matches.find_matches(served.index, question, scope)
+  answer = asking.find_records(served.index, question, scope, found)
+  answer = rename_months(served, answer, question)
+  table = None
+  if found.starts is not None:
+    groups = itertools.groupby(answer.results, lambda record: record.event)
+    table = month_page.make_table(
+      served, [[*map(_make_cell, group)] for _, group in groups]
+    )
   return SearchResult(
     resolved,
-    rename_months(served, answer, resolved.question),
-    _count_in_time(served, resolved) if matches is None else len(matches),
-    queries.make_timeline(served, resolved, matches),
+    answer,
+    found.num_units,
+    queries.make_timeline(served, resolved, found),
+    table,
   )
 
 
-def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
-  """Returns the number of records that are probable enough in the time."""
-  query = asking.make_time_query(served.index, resolved.question)
-  if query is None:
-    return 0
-  asked = resolved.query
-  works = served.select_works(asked.works or resolved.question.works)
-  masks = asking.mask_kinds(served.index, works, asked.kinds or None)
-  total = 0
-  for work in works:
-    mass = served.index.posteriors_of(work).find_mass(query)
-    is_kind = True if masks is None else masks[work.work_id]
-    total += int(((mass >= asked.confidence) & is_kind).sum())
-  return total
+def _make_cell(record: AnswerRecord) -> MonthRecord:
+  date = record.date
+  return MonthRecord(
+    record.row, record.work, record.text, record.kind, date.probability, 0
+  )
+
+
+def link_readings(
+  served: ServedIndex, question: Question
+) -> list[tuple[str, int, str]]:
+  """Returns the months and years of a question that can be read whole.
+
+  Returns:
+    "month" or "year", the ordinal of its page, and its name.
+  """
+  index, links = served.index, {}
+  for span in question.intervals[:_MAX_READINGS]:
+    if span.first == span.last:
+      name = index.name_month(span.first, index.printed_reigns)
+      links["month", span.first] = name
+    if served.years[span.first] == served.years[span.last]:
+      first = int(np.searchsorted(served.years, served.years[span.first]))
+      links["year", first] = calendars.name_year(
+        index.calendar, span.first, index.printed_reigns
+      )
+  return [(unit, ordinal, name) for (unit, ordinal), name in links.items()]
 
 
 def link_bars(
@@ -275,5 +297,5 @@ def _fill_fields(
   return {
     "from": first,
     "to": last,
-    "words": " ".join(asking.list_words(question)),
+    "words": " ".join(matches.list_words(question)),
   }

@@ -17,15 +17,14 @@ from urllib.parse import quote
 
 import numpy as np
 from absl import logging
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Float, Int
 
-from ctd_jax.index import asking, database, manifest
+from ctd_jax.index import database, manifest, matches
 from ctd_jax.index.asking import Index
 from ctd_jax.index.index_folder import IndexFolder
 
 RECORD_PATH = "/record"
 _MAX_WORKS = 1_000  # quoted names in the cache
-_COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # answers in the cache
 # While a build ends, an old state may read rows of the new one.
 _SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
@@ -121,19 +120,6 @@ class ServedIndex:
     return np.maximum.accumulate(self.index.calendar.years)
 
   @functools.cached_property
-  def best_months(self) -> Int32[np.ndarray, " rows"]:
-    """Most probable month of each row; far below 0 without a record."""
-    pairs = self.index.connection.execute(
-      "SELECT row, best_month FROM records"
-    ).fetchall()
-    rows, months = np.array(pairs, np.int32).reshape(-1, 2).T
-    best_months = np.full(
-      rows.max(initial=0) + 1, np.iinfo(np.int32).min, np.int32
-    )
-    best_months[rows] = months
-    return best_months
-
-  @functools.cached_property
   def coverage(self) -> dict[int, tuple[int, int]]:
     """Work id -> first and last of its records' most probable months."""
     rows = self.index.connection.execute(
@@ -147,15 +133,6 @@ class ServedIndex:
   def titles(self) -> dict[str, str]:
     """Name of a work -> its title."""
     return {work.name: work.title or work.name for work in self.index.works}
-
-  @functools.cached_property
-  def commentaries(self) -> frozenset[int]:
-    """Ids of the works that are mostly commentary."""
-    counts = self.index.connection.execute(
-      "SELECT work_id, avg(kind = ?) FROM records GROUP BY work_id",
-      (_COMMENTARY,),
-    )
-    return frozenset(work_id for work_id, share in counts if share > 0.5)
 
   def select_works(
     self, names: tuple[str, ...]
@@ -172,7 +149,7 @@ class ServedIndex:
   ) -> Float[np.ndarray, " K"]:
     """Returns the expected number of records per month."""
     works = self.select_works(names)
-    masks = asking.mask_kinds(self.index, works, kinds or None)
+    masks = matches.mask_kinds(self.index, works, kinds or None)
     num_months = len(self.index.calendar)
     density = np.zeros(num_months)
     for work in works:

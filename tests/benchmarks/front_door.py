@@ -64,7 +64,7 @@ class AskingIndex:
     return rankings
 
   def _ask(self, text: str, k: int) -> list[tuple[str, float]]:
-    answer = self.index.ask(text, k=k, min_probability=0)
+    answer = self.index.ask(text, k=k, min_probability=0, sort="relevance")
     self.answers[text] = [r.record_id for r in answer.results]
     return [(r.record_id, r.score) for r in answer.results]
 

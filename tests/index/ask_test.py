@@ -17,7 +17,9 @@ def test_answer_is_printed_and_written(index_folder, tmp_path):
   result = ask("魯隱公", "元年", *options)
   assert result.returncode == 0, result.stderr
   assert "元年，春，王正月。" in result.stdout
-  assert "2 shown; 4 of 9 records" in result.stdout
+  outcome = " ".join(result.stdout.split())
+  assert "2 shown of 4 found, of 9 records; 4 fall in this time" in outcome
+  assert "--offset=2 shows more" in outcome
   assert "\x1b" not in result.stdout
   assert "魯隱公 元年" in html.read_text(encoding="utf-8")
 

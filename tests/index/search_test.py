@@ -1,5 +1,6 @@
 """An index that is asked: rankings, readings, errors, nothing found."""
 
+import collections
 import dataclasses
 import shutil
 from concurrent import futures
@@ -10,8 +11,9 @@ import pytest
 import ctd_jax
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.dating.chronicle import undated_texts
-from ctd_jax.index import asking, ranking
-from ctd_jax.index.asking import Index, SearchScope
+from ctd_jax.index import ranking
+from ctd_jax.index.asking import Index
+from tests.index import small_index
 
 
 @pytest.fixture(name="index")
@@ -32,32 +34,90 @@ def test_time_is_answered_with_the_records_of_its_months(index):
   assert answer.understood.common_era == ("722 BCE",)
   named = index.ask("722 BCE").understood.intervals[0].name
   assert named == "魯隱公元年正月 – 魯隱公元年十二月"
-  assert answer.counts == {"records": 9, "works": 2, "in_time": 4}
+  assert answer.counts == {
+    **{"records": 9, "works": 2, "in_time": 4, "matches": 4, "left_out": 1}
+  }
   assert answer.results[0].date.month["name"] == "魯隱公元年正月"
   assert answer.results[0].probability_asked == pytest.approx(1)
 
 
 def test_uncertain_records_are_ranked_by_their_mass(index):
-  answer = index.ask("魯隱公二年")
+  answer = index.ask("魯隱公二年", sort="relevance")
   # 5 is known to be of the year, 7 with .9 and 8 with .7.
   assert rows_of(answer) == [5, 7, 8]
   masses = [record.probability_asked for record in answer.results]
   assert masses == pytest.approx([1, 0.9, 0.7], abs=0.02)
 
 
-def test_pages_go_on_where_the_one_before_ended(index):
-  for text in ("魯隱公", "日食", "魯隱公年間的人"):
-    question = index.question_reader.read(text)
-    whole = rows_of(asking.find_records(index, question, SearchScope()))
-    for k in (1, 2):
-      pages = [
-        asking.find_records(index, question, SearchScope(k=k, skip=skip))
-        for skip in range(0, 10, k)
-      ]
-      rows = [row for page in pages for row in rows_of(page)]
-      assert rows == whole[: len(rows)]
-      ranks = [record.rank for page in pages for record in page.results]
-      assert ranks == list(range(1, len(rows) + 1))
+def test_time_is_read_in_order_of_time_and_text(index):
+  # By month; what is told before what is said about it; works side by side.
+  assert rows_of(index.ask("722 BCE..720 BCE")) == [1, 2, 3, 4, 5, 8, 7, 6, 9]
+
+
+# Text, kind, month. Invented; the second work has an eclipse a month late.
+ECLIPSES = (
+  ("三年春，二月，公如某。", "event", 25),
+  ("己巳，日有食之。", "event", 25),
+  ("癸酉，某侯卒。", "event", 25),
+  ("秋七月壬辰朔，日有食之，既。", "event", 30),
+  ("冬十月朔，日有食之。", "event", 33),
+  ("三年春二月己巳，日有食之。何以書？記異也。", "event", 25),
+  ("日有食之，陰侵陽也。", "neg_comment", 25),
+  ("秋七月壬辰朔，日有食之，既。既者何？", "event", {30: 0.5, 29: 0.3}),
+  ("十一月朔，日有食之。", "event", 34),
+)
+
+
+@pytest.fixture(name="eclipses", scope="module")
+def fixture_eclipses(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("eclipses")
+  small_index.write_index(folder, ECLIPSES, 5)
+  return Index.open(folder)
+
+
+def test_month_begins_with_its_first_event_on_any_page(eclipses):
+  # By day, then by work; a record without a day stands where its work has it.
+  expected = [1, 2, 6, 3, 7]
+  rows = rows_of(eclipses.ask("隱公三年二月", k=20))
+  assert rows == expected
+  pages = [eclipses.ask("隱公三年二月", k=2, offset=it) for it in (0, 2, 4)]
+  assert [row for page in pages for row in rows_of(page)] == expected
+
+
+@pytest.mark.parametrize("sort", ["time", "relevance"])
+def test_records_of_one_event_are_one_event(eclipses, sort):
+  answer = eclipses.ask("日有食之", k=20, sort=sort, group="event")
+  events = collections.defaultdict(set)
+  for record in answer.results:
+    events[record.event].add(record.row)
+  groups = [*map(sorted, events.values())]
+  assert [2, 6] in [group[:2] for group in groups]
+  assert [4, 8] in groups
+  assert [5] in groups  # the same words, in another month
+  assert [9] in groups
+  assert answer.counts["matches"] == 7
+  assert answer.counts["events"] == len(groups)
+  first = eclipses.ask("日有食之", k=1, sort=sort, group="event")
+  assert rows_of(first) == groups[0]
+  assert first.next_offset == 1
+
+
+@pytest.mark.parametrize("text", ["722 BCE..720 BCE", "日食", "人"])
+@pytest.mark.parametrize("sort", [None, "time", "relevance"])
+@pytest.mark.parametrize("group", [None, "event"])
+def test_pages_go_on_and_count_the_same(index, text, sort, group):
+  options = {"near": True, "sort": sort, "group": group}
+  whole = index.ask(text, k=100, **options)
+  assert len(whole.results) == whole.counts["matches"]
+  assert whole.next_offset is None
+  for k in (1, 2):
+    rows, offset = [], 0
+    while offset is not None:
+      page = index.ask(text, k=k, offset=offset, **options)
+      assert page.counts == whole.counts
+      rows += [(it.rank, it.row, it.event) for it in page.results]
+      offset = page.next_offset
+    assert rows == [(it.rank, it.row, it.event) for it in whole.results]
 
 
 def test_threads_have_connections_of_their_own(index):
@@ -80,9 +140,8 @@ def test_ranking_is_that_of_the_dating_systems(index):
   log_p = np.concatenate(blocks)
   for spans in ([(0, 0)], [(12, 23)], [(0, len(axis) - 1)]):
     query = ranking.TimeQuery.make(spans)
-    ranked = ranking.rank_by_time(
-      [index.posteriors_of(work) for work in index.works], query, 20
-    )
+    works = [index.posteriors_of(work) for work in index.works]
+    ranked = ranking.rank_by_time(works, query).best(20).records()
     expected = posterior.interval_log_mass(log_p, spans)[0] + np.maximum(
       np.concatenate(scores), query_posterior.MIN_EVENT_LOG_P
     )
@@ -92,16 +151,29 @@ def test_ranking_is_that_of_the_dating_systems(index):
     )
 
 
-def test_words_are_found_also_apart_and_in_a_time(index):
-  assert rows_of(index.ask("日食"))[0] == 9  # 日食 as it is
-  assert set(rows_of(index.ask("日食"))) == {6, 9}  # 日有食之
-  assert index.ask("日食").results[0].highlights == ((0, 2),)
-  in_time = index.ask("隱公三年日食")
+def test_words_are_exact_or_near(index):
+  answer = index.ask("日食")  # one record has 日食, another 日有食之
+  assert rows_of(answer) == [9]
+  assert {"exact": 1, "near": 1, "matches": 1}.items() <= answer.counts.items()
+  assert answer.results[0].highlights == ((0, 2),)
+  assert "--near" in str(answer)
+  both = index.ask("日食", near=True)
+  assert [(it.row, it.is_near) for it in both.results] == [
+    (9, False),
+    (6, True),
+  ]
+  assert both.counts == answer.counts | {"matches": 2}
+  in_time = index.ask("隱公三年日食", near=True)
   assert in_time.understood.intervals
-  assert set(rows_of(in_time)) == {6, 9}
+  assert rows_of(in_time) == [9, 6]
   elsewhere = index.ask("隱公元年日食")
   assert not elsewhere.results
+  assert elsewhere.counts["left_out"] == 1
   assert "from other times contain 日食" in " ".join(map(str, elsewhere.notes))
+  only_near = index.ask("食日")
+  assert set(rows_of(only_near)) == {6, 9}
+  assert only_near.counts["exact"] == 0
+  assert "parts of it" in str(only_near)
 
 
 def test_day_is_of_the_records_that_print_it_first(index):
@@ -159,6 +231,9 @@ def test_record_comes_with_date_and_reasons(index):
     ("", {}, "empty"),
     ("寶元元年", {}, "宋"),
     ("魯隱公元年", {"k": 0}, "k=0: expected 1 or more"),
+    ("魯隱公元年", {"offset": -1}, "offset=-1: expected 0 or more"),
+    ("魯隱公元年", {"sort": "date"}, "sort='date': expected one of time, rel"),
+    ("魯隱公元年", {"group": "work"}, "group='work': expected one of event"),
     ("魯隱公元年", {"intent": "date"}, "expected one of time, words, passage"),
     ("魯隱公元年", {"works": ["anals"]}, "the nearest: annals"),
     ("魯隱公元年", {"kinds": ["evnt"]}, "the index has event, heading"),

@@ -33,18 +33,20 @@ def load_calendar():
   return calendar.read_calendar(reigns.reign_table_dir() / "lu.tsv")
 
 
-def write_index(folder):
-  """Writes the index."""
+def write_index(folder, records=RECORDS, num_first=NUM_FIRST_WORK):
+  """Writes the index; the first records are of the first work."""
   months = load_calendar()
   folder.mkdir(parents=True, exist_ok=True)
   calendars.write_index_calendar(folder, months, "lu")
   database.create_database(folder)
   connection = database.open_database(folder, readonly=False)
   with connection:
-    first, last = RECORDS[:NUM_FIRST_WORK], RECORDS[NUM_FIRST_WORK:]
-    _write_work(folder, connection, months, "annals", first, "keys")
-    _write_work(folder, connection, months, "notes", last, "order")
-    database.set_property(connection, "next_row", 1 + len(RECORDS))
+    first, last = records[:num_first], records[num_first:]
+    _write_work(folder, connection, months, "annals", 1, first, "keys")
+    _write_work(
+      folder, connection, months, "notes", 1 + num_first, last, "order"
+    )
+    database.set_property(connection, "next_row", 1 + len(records))
   connection.close()
   write_manifest(folder)
 
@@ -83,14 +85,16 @@ def insert(connection, table, **values):
   )
 
 
-def _write_work(folder, connection, calendar, name, records, dated_by):
+def _write_work(
+  folder, connection, calendar, name, first_row, records, dated_by
+):
   arrays = _make_arrays([months for _, _, months in records], len(calendar))
   work_folder = folder / "works" / name
   work_folder.mkdir(parents=True)
   arrays.save(work_folder)
   posteriors.make_month_postings(arrays).save(work_folder)
   summary = posteriors.summarize_posteriors(arrays)
-  work_id, first_row = (1, 1) if name == "annals" else (2, 1 + NUM_FIRST_WORK)
+  work_id = 1 if name == "annals" else 2
   insert(
     connection,
     "works",

@@ -33,8 +33,11 @@ def test_answer_can_be_narrowed_and_skipped(client):
     return [record["row"] for record in response.json()["results"]]
 
   assert rows(q="魯隱公元年", k=2) == [1, 2]
-  assert rows(q="魯隱公元年", k=2, skip=2) == [3, 4]
+  assert rows(q="魯隱公元年", k=2, offset=2) == [3, 4]
   assert rows(q="魯隱公二年", kind="neg_comment", work=["notes"]) == [8]
+  assert rows(q="魯隱公二年", sort="relevance") == [5, 7, 8]
+  assert rows(q="日食") == [9]
+  assert rows(q="日食", near=True, sort="time", group="event") == [9, 6]
 
 
 def test_record_and_index(client):

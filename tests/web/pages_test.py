@@ -346,14 +346,14 @@ def test_words_are_looked_for_once_and_counted_as_they_are_shown(served):
   with spy as search_words:
     found = search_page_of(served, "鄭人")
   assert search_words.call_count == 1
-  assert found.num_matches == len(found.answer.results) > 1
+  assert found.num_units == len(found.answer.results) > 1
 
 
 def test_work_that_a_question_names_by_its_title_is_counted(served):
   found = search_page_of(served, "《Notes》日食")
   assert found.resolved.question.works
   assert {it.work for it in found.answer.results} == {"notes"}
-  assert found.num_matches == len(found.answer.results)
+  assert found.num_units == len(found.answer.results)
   assert sum(bar.matches for bar in found.timeline.bars) > 0
 
 
