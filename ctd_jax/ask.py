@@ -27,7 +27,9 @@ If the index has vectors, words are also compared by vector, with the encoder
 that made the vectors; use --encoder if that has moved.
 
 --json, --csv and --tsv print the answer for programs; --html saves it as a
-page. Build an index with python -m ctd_jax.index.
+page. --export=FILE saves all records of the answer in the format that the name
+says: .csv, .tsv, .xlsx, .jsonl, .json, .xml (TEI), .bib, .ris, .csl.json or
+.html. Build an index with python -m ctd_jax.index.
 
 The exit status is 0 for an answer, 1 if nothing was found, 2 for an error.
 """
@@ -43,6 +45,7 @@ from absl import flags
 from ctd_jax.utils import command_line, files
 
 NOTHING_FOUND, ERROR = 1, 2
+_DEFAULT_K = 10
 _INTENTS = ("time", "words", "passage")
 _SORTS, _GROUPS = ("time", "relevance"), ("event",)
 _FORMATS = ("json", "csv", "tsv")
@@ -63,10 +66,12 @@ def main(arguments: Sequence[str]) -> int:
     raise ValueError(
       f"--{formats[0]} and --{formats[1]} cannot be combined; choose one"
     )
+  target = values.export and pathlib.Path(values.export).expanduser()
+  suffix = target and answer_files.find_suffix(target.name)
   index = asking.Index.open(values.index, values.encoder, values.dense_weight)
   answer = index.ask(
     _read_question(arguments),
-    k=values.k,
+    k=values.k or (answer_files.MAX_RECORDS if target else _DEFAULT_K),
     works=values.works or None,
     intent=values.intent,
     kinds=values.kinds or None,
@@ -79,7 +84,13 @@ def main(arguments: Sequence[str]) -> int:
   if values.html:
     path = pathlib.Path(values.html).expanduser()
     files.write_text(path, answer_files.format_page(answer))
-  if not formats:
+  if target:
+    records = asking.list_records(index, answer)
+    content = answer_files.write_answer(answer, suffix, records)
+    with files.atomic_path(target) as path:
+      path.write_bytes(content)
+    answers.print_saved(answer, len(records), target)
+  elif not formats:
     answers.print_answer(answer, why=values.why)
   elif formats[0] == "json":
     print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
@@ -124,7 +135,11 @@ if __name__ == "__main__":
     "index", None, "Folder of the index. Example: --index=annals"
   )
   flags.DEFINE_integer(
-    "k", 10, "Number of records to print. Example: --k=20", lower_bound=1
+    "k",
+    None,
+    "Number of records, or of events, to print. Default: 10; with --export all "
+    "of them, up to 10,000. Example: --k=20",
+    lower_bound=1,
   )
   flags.DEFINE_integer(
     "offset",
@@ -195,6 +210,12 @@ if __name__ == "__main__":
   )
   flags.DEFINE_bool("csv", False, "Print CSV with a header. Example: --csv")
   flags.DEFINE_bool("tsv", False, "Print TSV with a header. Example: --tsv")
+  flags.DEFINE_string(
+    "export",
+    None,
+    "Save all records of the answer to a file; its name says the format. "
+    "Example: --export=eclipses.xlsx",
+  )
   flags.DEFINE_string(
     "html",
     None,

@@ -1,22 +1,30 @@
-"""Answers as files: table rows (CSV, TSV) and one self-contained page (HTML).
+"""Answers as files: tables, JSON, TEI, references, and a page.
 
-A passage has one row per parallel, an ambiguous question one per reading. The
-page needs no script, file or host. It names the question, the time and the
-hash of the index, so that others can check that they ask the same.
+`WRITERS` has a writer for each suffix. A passage has one row per parallel, an
+ambiguous question one per reading. The page needs no script, file or host. It
+names the question, the time and the hash of the index, so that others can
+check that they ask the same.
 """
 
+import collections
+import dataclasses
 import functools
 import html
-from collections.abc import Iterable, Iterator, Sequence
+import io
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import markupsafe
 import numpy as np
 
 from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import tei_output
 from ctd_jax.index import answers
-from ctd_jax.index.answers import Answer, RecordDate
-from ctd_jax.utils import output
+from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate
+from ctd_jax.utils import notes, output
 
 CSV, TSV = FORMATS = ("csv", "tsv")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
@@ -39,13 +47,234 @@ _RECORD_COLUMNS = (
   "probability_asked",
   "score",
   "text",
+  "title",
+  "edition",
+  "event",
+  "citation",
 )
 # A spreadsheet would compute cells that begin with these.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MAX_RECORDS = 10_000  # of a file, unless more are asked for
+_MAX_CELL = 32_767  # characters of a spreadsheet's cell
+_WIDTHS = {"text": 80, "citation": 60, "month": 22, "work": 22, "place": 22}
+_MAX_TITLES = 2  # that a file's name has
+_MAX_NAME = 60  # characters of it; Han characters take three bytes
+_MAX_REFERENCE = 40  # characters of the title of a reference
 WIDTH, HEIGHT = 640, 150
 _LEFT, _BOTTOM, _TOP = 42, 22, 8
 _MAX_BARS = 300
 _SHARE = 0.999  # of the probability that is drawn
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+  """A format of answers."""
+
+  media_type: str
+  # Records are those of the answer, or the parallels of a passage.
+  write: Callable[[Answer, Sequence[AnswerRecord]], str | bytes]
+
+
+def write_answer(
+  answer: Answer, suffix: str, records: Sequence[AnswerRecord] | None = None
+) -> bytes:
+  """Returns an answer as the content of a file.
+
+  Args:
+    suffix: one of `WRITERS`.
+    records: parallels of a passage as records.
+
+  Raises:
+    ValueError: if the format needs an extra that is not installed.
+  """
+  records = answer.results if records is None else records
+  content = WRITERS[suffix].write(answer, records)
+  return content if isinstance(content, bytes) else content.encode()
+
+
+def find_suffix(name: str) -> str:
+  """Returns the suffix in `WRITERS` that a file's name ends with.
+
+  Raises:
+    ValueError: if it has none of them.
+  """
+  for suffix in sorted(WRITERS, key=len, reverse=True):
+    if name.lower().endswith(suffix):
+      return suffix
+  raise ValueError(
+    f"{name}: expected a name that ends with {', '.join(WRITERS)}"
+  )
+
+
+def name_file(answer: Answer, suffix: str) -> str:
+  """Returns a file name that says what an answer holds."""
+  understood = answer.understood
+  titles = [*dict.fromkeys(record.title for record in answer.results)]
+  spans = understood.intervals
+  ends = (
+    [spans[0].name.split(" – ")[0], spans[-1].name.split(" – ")[-1]]
+    if spans
+    else []
+  )
+  words = [word for word in understood.words if word != understood.day]
+  day = [understood.day] if understood.day else []
+  asked = [*dict.fromkeys(ends), *day, *words] or [answer.question]
+  parts = (titles if len(titles) <= _MAX_TITLES else []) + asked
+  name = re.sub(r"[^\w.-]+", "_", answers.clean("_".join(parts))).strip("._")
+  return f"{name[:_MAX_NAME].strip('._') or 'answer'}{suffix}"
+
+
+def _format_lines(answer: Answer, records: Sequence[AnswerRecord]) -> str:
+  values: list[Any] = [answers.to_json(record) for record in records]
+  if not values and answer.understood.readings:
+    values = list(_list_rows(answer))
+  return "".join(json.dumps(it, ensure_ascii=False) + "\n" for it in values)
+
+
+def _format_workbook(answer: Answer, _: Sequence[AnswerRecord]) -> bytes:
+  """Returns a workbook: a row for each record, and a sheet about the answer."""
+  try:
+    import openpyxl  # of an extra, and slow
+    from openpyxl.cell.cell import Cell
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      "a spreadsheet needs openpyxl: pip install 'ctd_jax[xlsx]'"
+    ) from error
+  book = openpyxl.Workbook()
+  sheet = book.active
+  sheet.title = "records"
+
+  def append(sheet: Any, values: Iterable[Any]) -> None:
+    cells = []
+    for value in values:
+      is_text = isinstance(value, str)
+      text = notes.show_controls(value)[:_MAX_CELL] if is_text else value
+      cell = Cell(sheet, value=text)
+      if is_text:
+        cell.data_type = "s"  # also if it begins as a formula does
+        cell.quotePrefix = text.startswith(_FORMULA_STARTS)
+      cells.append(cell)
+    sheet.append(cells)
+
+  rows = list(_list_rows(answer))
+  columns = list(rows[0]) if rows else _RECORD_COLUMNS
+  append(sheet, columns)
+  for row in rows:
+    append(sheet, row.values())
+  sheet.freeze_panes = "B2"
+  sheet.auto_filter.ref = sheet.dimensions
+  for number, name in enumerate(columns, start=1):
+    letter = openpyxl.utils.get_column_letter(number)
+    sheet.column_dimensions[letter].width = _WIDTHS.get(name, 14)
+  about = book.create_sheet("about")
+  for pair in _describe_answer(answer):
+    append(about, pair)
+  content = io.BytesIO()
+  book.save(content)
+  return content.getvalue()
+
+
+def _describe_answer(answer: Answer) -> Iterator[tuple[str, Any]]:
+  """Yields what a reader of a file should know of its answer."""
+  yield "question", answer.question
+  yield from answer.counts.items()
+  for note in answer.notes:
+    yield "note", str(note)
+  yield "asked at", answer.asked_at
+  yield "software", f"ctd_jax {answer.versions.ctd_jax}"
+  yield "index sha256", answer.versions.index_sha256
+
+
+def _format_tei(answer: Answer, records: Sequence[AnswerRecord]) -> str:
+  template = output.open_templates("index").get_template("answer.tei.xml")
+  return template.render(
+    name=name_file(answer, "").replace("_", " "),
+    groups=[
+      (event, list(group))
+      for event, group in itertools.groupby(records, lambda it: it.event)
+    ],
+    about=list(_describe_answer(answer)),
+    titles=[*dict.fromkeys(record.title for record in records)],
+    clean=tei_output.replace_forbidden,
+    date=tei_output.format_custom_date,
+  )
+
+
+# Field of CSL-JSON, of BibTeX, and of RIS.
+_FIELDS = (
+  ("title", "title", "TI"),
+  ("container-title", "booktitle", "T2"),
+  ("edition", "edition", "ET"),
+  ("section", "chapter", "SE"),
+  ("page", "pages", "SP"),
+  ("abstract", "abstract", "AB"),
+  ("note", "note", "N1"),
+  ("language", "language", "LA"),
+)
+_BIBTEX_ESCAPES = str.maketrans(
+  {character: f"\\{character}" for character in "&%$#_{}"}
+  | {
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+  }
+)
+
+
+def _list_references(records: Sequence[AnswerRecord]) -> list[dict[str, str]]:
+  """Returns records as CSL-JSON; the time of an event is no date of print."""
+  references, keys = [], collections.Counter()
+  for record in records:
+    key = re.sub(r"[^A-Za-z0-9]+", "-", f"{record.work}-{record.record_id}")
+    key = key.strip("-") or "record"
+    keys[key] += 1
+    text = answers.clean(record.text)
+    title = text[:_MAX_REFERENCE] + "…" * (len(text) > _MAX_REFERENCE)
+    reference = {
+      "id": key if keys[key] == 1 else f"{key}-{keys[key]}",
+      "type": "chapter",
+      "title": title,
+      "container-title": record.title,
+      "edition": record.edition,
+      "section": ", ".join(record.headings),
+      "page": record.place or record.record_id,
+      "abstract": text,
+      "note": record.citation,
+      "language": "lzh",
+    }
+    references.append(
+      {name: answers.clean(value) for name, value in reference.items() if value}
+    )
+  return references
+
+
+def _format_csl(_: Answer, records: Sequence[AnswerRecord]) -> str:
+  references = _list_references(records)
+  return json.dumps(references, ensure_ascii=False, indent=2) + "\n"
+
+
+def _format_bibtex(_: Answer, records: Sequence[AnswerRecord]) -> str:
+  entries = []
+  for it in _list_references(records):
+    fields = "".join(
+      f"  {field} = {{{it[name].translate(_BIBTEX_ESCAPES)}}},\n"
+      for name, field, _ in _FIELDS
+      if name in it
+    )
+    entries.append(f"@inbook{{{it['id']},\n{fields}}}\n")
+  return "\n".join(entries)
+
+
+def _format_ris(_: Answer, records: Sequence[AnswerRecord]) -> str:
+  entries = []
+  for it in _list_references(records):
+    lines = [("TY", "CHAP"), ("ID", it["id"])]
+    lines += [(tag, it[name]) for name, _, tag in _FIELDS if name in it]
+    # A line ends with CR LF, as the format wants.
+    entries.append(
+      "".join(f"{tag}  - {value}\r\n" for tag, value in (*lines, ("ER", "")))
+    )
+  return "\r\n".join(entries)
 
 
 def format_table(answer: Answer, table_format: str) -> str:
@@ -98,6 +327,10 @@ def _list_rows(answer: Answer) -> Iterator[dict[str, Any]]:
       "probability_asked": record.probability_asked,
       "score": record.score,
       "text": record.text,
+      "title": record.title,
+      "edition": record.edition,
+      "event": record.event,
+      "citation": record.citation,
     }
   if answer.results:
     return
@@ -250,3 +483,27 @@ def split_marks(
     position = end
   if position < len(text):
     yield text[position:], False
+
+
+WRITERS = {
+  ".csv": Writer("text/csv", lambda answer, _: format_table(answer, CSV)),
+  ".tsv": Writer(
+    "text/tab-separated-values", lambda answer, _: format_table(answer, TSV)
+  ),
+  ".xlsx": Writer(
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    _format_workbook,
+  ),
+  ".jsonl": Writer("application/x-ndjson", _format_lines),
+  ".xml": Writer("application/tei+xml", _format_tei),
+  ".bib": Writer("application/x-bibtex", _format_bibtex),
+  ".ris": Writer("application/x-research-info-systems", _format_ris),
+  ".csl.json": Writer("application/vnd.citationstyles.csl+json", _format_csl),
+  ".json": Writer(
+    "application/json",
+    lambda answer, _: (
+      json.dumps(answer.to_dict(), ensure_ascii=False, indent=2) + "\n"
+    ),
+  ),
+  ".html": Writer("text/html", lambda answer, _: format_page(answer)),
+}

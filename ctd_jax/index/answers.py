@@ -6,6 +6,7 @@ fields are added but never renamed or removed (see answer.schema.json).
 
 import dataclasses
 import io
+import pathlib
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -114,6 +115,8 @@ class AnswerRecord:
   # For the month of `date`, largest weight first: expert, weight (log odds in
   # nats), note, spans, linked rows, months.
   reasons: tuple[dict[str, Any], ...]
+  edition: str = ""  # of the work
+  citation: str = ""  # work, place, edition and date, to be copied
   is_near: bool = False  # has only parts of the words
   event: int | None = None  # number of its event, if the answer is grouped
 
@@ -349,6 +352,21 @@ def print_answer(answer: Answer, why: bool) -> None:
   width = None if sys.stdout.isatty() else DEFAULT_WIDTH
   out = console.Console(width=width, emoji=False, highlight=False)
   _print(answer, out, why)
+
+
+def print_saved(answer: Answer, number: int, path: pathlib.Path) -> None:
+  """Prints what was saved to a file, and what was not."""
+  out = console.Console(width=DEFAULT_WIDTH, emoji=False, highlight=False)
+  for line in (
+    *_describe_question(answer),
+    *map(Text, map(clean, answer.notes)),
+  ):
+    out.print(line)
+  total = answer.counts.get("matches", number)
+  rest = f" of {total:,}" if total > number else ""
+  out.print(Text(f"{path}: {number:,}{rest} records"))
+  if answer.next_offset is not None:
+    out.print(Text(f"--offset={answer.next_offset} saves more"))
 
 
 def _print(answer: Answer, out: console.Console, why: bool) -> None:

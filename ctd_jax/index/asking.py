@@ -43,6 +43,7 @@ from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.matches import MIN_PROBABILITY, Matches, SearchScope
 from ctd_jax.index.question_calendar import (
   PASSAGE,
+  TIME,
   MonthSpan,
   Question,
 )
@@ -229,6 +230,54 @@ def find_records(
     counts=found.counts,
     sort=found.sort,
     next_offset=end if end < found.num_units else None,
+  )
+
+
+def list_records(index: IndexFolder, answer: Answer) -> Sequence[AnswerRecord]:
+  """Returns the records of an answer; the parallels of a passage."""
+  if answer.dates is None:
+    return answer.results
+  return describe_rows(index, [it.row for it in answer.dates.parallels])
+
+
+def describe_rows(
+  index: IndexFolder,
+  rows: Sequence[int],
+  events: Sequence[int | None] | None = None,
+) -> tuple[AnswerRecord, ...]:
+  """Returns records in this order, with the numbers of their events."""
+  records = database.fetch_records(index.connection, rows)
+  events = events or [None] * len(records)
+  return tuple(
+    record_answers.make_answer_record(
+      index, record, RankedRecord(record.row, 0.0), rank, event=event
+    )
+    for rank, (record, event) in enumerate(
+      zip(records, events, strict=True), start=1
+    )
+  )
+
+
+def answer_rows(
+  index: IndexFolder,
+  name: str,
+  rows: Sequence[int],
+  events: Sequence[int | None] | None = None,
+  num_matches: int | None = None,
+) -> Answer:
+  """Returns chosen records, such as those of a page, as an answer.
+
+  Args:
+    name: what they are, such as a month.
+    num_matches: how many there are, with those left out.
+  """
+  counts = matches.count_records(index, index.works)
+  return _make_answer(
+    index,
+    Question(name, TIME),
+    results=describe_rows(index, rows, events),
+    counts=counts | {"matches": num_matches or len(rows)},
+    sort=matches.TIME_ORDER,
   )
 
 

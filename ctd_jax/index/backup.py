@@ -40,6 +40,7 @@ from ctd_jax.index.building.staged_works import (
 )
 from ctd_jax.index.manifest import Manifest, ManifestFile
 from ctd_jax.index.repair import RepairResult
+from ctd_jax.index.titles import TITLES_FILE
 from ctd_jax.utils import files
 
 FORMAT = 1
@@ -48,7 +49,7 @@ _UPLOADS = "uploads"
 _SOURCES, _RECORDS = "sources", "records"
 _PARTS = (
   *(_UPLOADS, _SOURCES, _RECORDS, calendars.CALENDAR_FOLDER),
-  correction_journal.JOURNAL_FILE,
+  *(correction_journal.JOURNAL_FILE, TITLES_FILE),
 )
 _MAX_DESCRIPTION = 1 << 28  # bytes of backup.json
 _CHUNK = 1 << 20
@@ -102,6 +103,7 @@ def write_backup(folder: pathlib.Path, path: pathlib.Path) -> BackupResult:
     writer.add_records(connection, index_manifest)
     writer.add_calendar(index_manifest)
     writer.add_corrections()
+    writer.add_titles()
     writer.add_uploads()
     backup = _Backup(
       format=FORMAT,
@@ -254,6 +256,12 @@ class _Writer:
       self._add(
         correction_journal.JOURNAL_FILE, correction_journal.format_lines(rows)
       )
+
+  def add_titles(self) -> None:
+    """Adds the titles that readers have edited."""
+    path = self._folder / TITLES_FILE
+    if path.is_file():
+      self._add_file(TITLES_FILE, path)
 
   def add_uploads(self) -> None:
     """Adds the uploads; what is being sent is left out."""

@@ -26,6 +26,7 @@ from ctd_jax.index import (
   events,
   question_reading,
   ranking,
+  titles,
 )
 from ctd_jax.index import manifest as manifest_lib
 from ctd_jax.index.answers import Versions
@@ -53,6 +54,7 @@ class IndexFolder:
     folder: of the index.
     manifest: contents of manifest.json.
     works: of the index, in the order they were added.
+    editions: work id -> edition, for citations.
     dense: search by vectors; None without.
     verify: raises DamagedIndexError if the bytes of a folder's files, named
       relative to the index, have changed; once for each.
@@ -72,6 +74,7 @@ class IndexFolder:
     self._sha256 = sha256
     # In the order they were added; a replacement keeps its place.
     self.works = tuple(sorted(works, key=lambda work: work.work_id))
+    self.editions: dict[int, str] = {}
     self._thread = threading.local()
     self._kind_masks: dict[tuple[int, tuple[str, ...]], np.ndarray] = {}
     self.dense: DenseSearch | None = None
@@ -113,7 +116,9 @@ class IndexFolder:
     manifest_lib.read_manifest(folder)  # another version is refused here
     with contextlib.closing(database.open_database(folder)) as connection:
       manifest, sha256, works = _read_verified(folder, connection)
+    works, editions = titles.read_titles(folder, works)
     index = cls(folder, manifest, sha256, works)
+    index.editions = editions
     index.dense = open_dense_search(
       folder, manifest.dense, encoder, dense_weight, index.verify
     )

@@ -11,6 +11,7 @@ Axes: K months.
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ _NAMES_OF_STATEMENTS = {
   "marked cycle": "year of the cycle",
   "month day": "day",
 }
+_HAN = re.compile("[\u3400-\u9fff]")
+_PAGE = re.compile(r"\(p\. (.+)\)\Z")  # of `texts.works.Place`
 _MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}
 
 
@@ -421,9 +424,36 @@ def make_answer_record(
     score_parts=parts,
     highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
+    edition=index.editions.get(work.work_id, ""),
+    citation=cite_record(index, record),
     is_near=ranked.is_near,
     event=event,
   )
+
+
+def cite_record(index: IndexFolder, record: database.IndexRecord) -> str:
+  """Returns work, place, edition and date of a record, without an address."""
+  work = index.work_of(record.row)
+  title = work.title or work.name
+  title = f"《{title}》" if _HAN.search(title) else title
+  page = _PAGE.search(record.place or "")
+  place = f"p. {page[1]}" if page else record.place
+  where = ", ".join(filter(None, (*record.headings, place, record.record_id)))
+  month = index.name_month(record.best_month, frozenset(work.printed_reigns))
+  years = format_years(index, record.best_month, record.best_month)
+  date = f"{month} ({years})" if years else month
+  if record.dated_by == database.KEYS and not record.fixed:
+    source = "by the edition"
+  else:
+    chance = answers.format_chance(record.best_probability)
+    versions = index.versions
+    source = (
+      f"by ctd_jax {versions.ctd_jax}, probability {chance}, "
+      f"index {versions.index_sha256[:12]}"
+    )
+  edition = index.editions.get(work.work_id, "")
+  parts = (f"{title}, {where}", edition, f"Dated {date} {source}")
+  return answers.clean(". ".join(filter(None, parts)) + ".")
 
 
 def find_reasons(

@@ -39,6 +39,7 @@ from ctd_jax.web import (
   connections,
   convert_page,
   correction_pages,
+  export_pages,
   month_page,
   record_page,
   rendering,
@@ -149,6 +150,7 @@ def make_app(settings: WebSettings) -> FastAPI:
   for router in (
     search_page.router,
     record_page.router,
+    export_pages.router,
     month_page.router,
     convert_page.router,
     about_router,

@@ -302,6 +302,7 @@ def show_month(request: Request, served: ServedIndex, ordinal: int) -> Response:
     served,
     "month.html",
     permalink=served.pin_path(f"/month/{ordinal}"),
+    can_export=True,
     rows=month.rows,
     month=month,
     marks=corrections.find_marks(served, month.rows),
@@ -320,26 +321,33 @@ def show_month(request: Request, served: ServedIndex, ordinal: int) -> Response:
 def show_year(request: Request, served: ServedIndex, ordinal: int) -> Response:
   """Returns the page of the year that holds a month."""
   check_month(served, ordinal)
-  of_year = np.flatnonzero(served.years == served.years[ordinal])
-  first, last = int(of_year[0]), int(of_year[-1])
-  months = [recall_month(served, month) for month in range(first, last + 1)]
+  name, months = read_year(served, ordinal)
+  first, last = months[0].ordinal, months[-1].ordinal
   rows = [row for month in months for row in month.rows]
   return rendering.render_page(
     request,
     served,
     "year.html",
     permalink=served.pin_path(f"/year/{ordinal}"),
+    can_export=True,
     rows=rows,
     months=months,
     marks=corrections.find_marks(served, rows),
     neighbours=_name_neighbours(served, first, last),
-    name=calendars.name_year(
-      served.index.calendar, first, served.index.printed_reigns
-    ),
+    name=name,
     common_era=record_answers.format_years(served.index, first, last),
     first=first,
     last=last,
   )
+
+
+def read_year(served: ServedIndex, ordinal: int) -> tuple[str, list[Month]]:
+  """Returns the name and the months of the year that holds a month."""
+  of_year = np.flatnonzero(served.years == served.years[ordinal]).tolist()
+  name = calendars.name_year(
+    served.index.calendar, of_year[0], served.index.printed_reigns
+  )
+  return name, [recall_month(served, month) for month in of_year]
 
 
 def check_month(served: ServedIndex, ordinal: int) -> None:

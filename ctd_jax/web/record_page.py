@@ -75,6 +75,7 @@ def show_record(request: Request, served: ServedIndex, path: str) -> Response:
     permalink=served.pin_path(
       served_index.make_record_path(record.work, record.record_id)
     ),
+    can_export=True,
     record=record,
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links),
@@ -255,6 +256,7 @@ def _make_passage_page(
     served,
     "passage.html",
     permalink=f"/date?{pinned.encode()}" if has_link else "/date",
+    can_export=answer is not None and has_link,
     has_link=has_link,
     query=query,
     answer=answer,

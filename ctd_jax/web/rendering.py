@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import hashlib
 import http
+import importlib.util
 import operator
 import pathlib
 import secrets
@@ -56,7 +57,15 @@ _LABEL_HEIGHT = 20
 _MAX_LABELS = 6
 # Width of a label's column on narrow screens, and the gap between labels.
 _COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
-SAVE_PREFIX = "/save"
+SAVE_PREFIX, EXPORT_PREFIX = "/save", "/export"
+# Formats in which a page can be saved, without those of extras that are
+# missing. Pages have their own HTML.
+EXPORT_FORMATS = tuple(
+  suffix
+  for suffix in answer_files.WRITERS
+  if suffix != ".html"
+  and (suffix != ".xlsx" or importlib.util.find_spec("openpyxl"))
+)
 _SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
@@ -284,6 +293,7 @@ def render_page(
   template: str,
   permalink: str,
   rows: Collection[int] = (),
+  can_export: bool = False,
   **values: Any,
 ) -> Response:
   """Returns a page about an index.
@@ -291,6 +301,7 @@ def render_page(
   Args:
     permalink: address of the page, with the index's hash.
     rows: records that the page links to, as far as known.
+    can_export: whether `export_pages` writes files of what it shows.
   """
   links = PageLinks(request, served, rows)
   is_saved = links.is_saved
@@ -306,6 +317,10 @@ def render_page(
     tell=functools.partial(certainty.tell_date, served),
     permalink=str(request.base_url).rstrip("/") + permalink,
     save_link=SAVE_PREFIX + permalink,
+    exports=[
+      (suffix[1:], f"{EXPORT_PREFIX}{permalink}&format={suffix[1:]}")
+      for suffix in (EXPORT_FORMATS if can_export else ())
+    ],
     other_index=asked_sha256 if is_other else "",
     **values,
   )

@@ -58,7 +58,10 @@ _SECONDS_PER_WARNING = 10
 # Of long work, while pages and questions are being answered.
 _SHARE_PAUSED, _SECONDS_PER_PAUSE = 0.75, 0.005
 # Pages that compute an answer, if there is a question.
-_QUESTION_PATHS = ("/", "/date", "/api/ask", "/api/timeline")
+_QUESTION_PATHS = (
+  *("/", "/date", "/api/ask", "/api/timeline"),
+  *("/export/", "/export/date"),
+)
 
 
 class PageError(Exception):

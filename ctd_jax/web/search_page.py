@@ -152,6 +152,7 @@ def show_search(request: Request, served: ServedIndex) -> Response:
     served,
     "search.html",
     permalink=f"/?{pinned.encode()}",
+    can_export=result is not None,
     rows=rows,
     query=query,
     result=result,

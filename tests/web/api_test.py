@@ -1,13 +1,17 @@
 """JSON API: the objects of `ask --json`, and its description."""
 
+import html
 import json
 import pathlib
+import re
+from urllib.parse import unquote
 
 import jsonschema
 import pytest
 
 import ctd_jax
 from ctd_jax.index.asking import Index
+from ctd_jax.web.rendering import EXPORT_FORMATS
 
 SCHEMA = pathlib.Path(ctd_jax.__file__).parent / ("index/answer.schema.json")
 
@@ -38,6 +42,31 @@ def test_answer_can_be_narrowed_and_skipped(client):
   assert rows(q="魯隱公二年", sort="relevance") == [5, 7, 8]
   assert rows(q="日食") == [9]
   assert rows(q="日食", near=True, sort="time", group="event") == [9, 6]
+
+
+@pytest.mark.parametrize(
+  ("path", "name", "number"),
+  [
+    ("/?q=魯隱公元年", "Annals_魯隱公元年", 4),
+    ("/?q=日食&near=1&group=event", "Notes_Annals_日食", 2),
+    ("/month/15", "Annals_Notes_魯隱公二年四月", 2),
+    ("/year/4", "Annals_魯隱公元年", 4),
+    ("/record/notes/notes-0", "Notes_notes-0", 1),
+  ],
+)
+def test_pages_can_be_saved_as_files(client, path, name, number):
+  page = client.get(path).text
+  addresses = re.findall(r'href="(/export/[^"]+)" download', page)
+  assert len(addresses) == len(EXPORT_FORMATS)
+  for address, suffix in zip(addresses, EXPORT_FORMATS, strict=True):
+    response = client.get(html.unescape(address))
+    assert response.status_code == 200
+    disposition = unquote(response.headers["content-disposition"])
+    assert disposition.endswith(f"''{name}{suffix}")
+    if suffix == ".jsonl":
+      assert len(response.text.splitlines()) == number
+  assert client.get("/export/?q=鄭人&format=doc").status_code == 422
+  assert client.get("/export/?format=csv").status_code == 422
 
 
 def test_record_and_index(client):

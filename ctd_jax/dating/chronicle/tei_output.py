@@ -159,7 +159,7 @@ def _grade(probability: float) -> str:
 def format_attributes(attributes: dict[str, str | None]) -> str:
   """Returns the attributes of an element, without those that are None."""
   return "".join(
-    f" {name}={saxutils.quoteattr(_replace_forbidden(value))}"
+    f" {name}={saxutils.quoteattr(replace_forbidden(value))}"
     for name, value in attributes.items()
     if value is not None
   )
@@ -167,8 +167,9 @@ def format_attributes(attributes: dict[str, str | None]) -> str:
 
 def escape_text(text: str) -> str:
   """Returns a text as the content of an element."""
-  return saxutils.escape(_replace_forbidden(text))
+  return saxutils.escape(replace_forbidden(text))
 
 
-def _replace_forbidden(text: str) -> str:
+def replace_forbidden(text: str) -> str:
+  """Returns a text without characters that XML forbids."""
   return _FORBIDDEN.sub("\ufffd", text)

@@ -72,7 +72,21 @@ function checkFiles() {
   }
 }
 
+// Buttons that copy a text, where the browser allows it.
+function copyTexts() {
+  if (!navigator.clipboard) return;
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const text = document.getElementById(button.dataset.copy).textContent;
+      await navigator.clipboard.writeText(text);
+      button.textContent = button.dataset.done;
+    });
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  copyTexts();
   showTypeSwitches();
   closeMenus();
   askOnEnter();
