@@ -72,6 +72,16 @@ EXTRAS_REQUIRE = {
     "openai>=3.50,<4",  # chat models behind the usual HTTP interface
     "tenacity>=9.0,<10",  # how often and how long to try again
   ],
+  # An index for agents; the rest as in web, whose pages it reads.
+  "mcp": [
+    "fastapi>=0.165,<0.200",
+    "limits>=5,<6",
+    "mcp>=2.3,<3",  # the protocol, its server and its client
+    "pydantic>=2.12,<3",
+    "python-multipart>=0.0.20,<0.1",
+    "starlette>=1,<2",
+    "uvicorn>=0.37,<1",
+  ],
   # Many readers of the pages at once (tests/benchmarks/page_load.py); it is
   # installed in an environment of its own, where it brings a web server.
   "load": ["locust>=2.40,<3"],
@@ -103,6 +113,7 @@ EXTRAS_REQUIRE = {
     "jsonschema>=4.23,<5",  # validates the JSON of answers
     "limits>=5,<6",  # as in web
     "lxml>=5.3,<7",  # validates TEI against a schema
+    "mcp>=2.3,<3",  # as in mcp
     "mkdocs-jupyter>=0.25,<0.27",  # as in docs
     "mkdocs-material>=9.5,<10",  # as in docs
     "mkdocstrings[python]>=0.29,<2",  # as in docs

@@ -28,6 +28,7 @@ COMMANDS = {
   "convert": ("ctd_jax.convert", "convert dates between calendars"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as web pages and a JSON API"),
+  "mcp": ("ctd_jax.mcp", "give an index to agents as tools (MCP)"),
   "index": (
     "ctd_jax.index",
     "build, extend, correct or check an index",

@@ -19,10 +19,12 @@ import pathlib
 import secrets
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags, logging
 
 from ctd_jax.utils import command_line, files
+from ctd_jax.web.settings import WebSettings
 
 _TOKEN_VARIABLE = "CTD_JAX_TOKEN"
 _MAX_TOKEN_FILE = 4_096  # bytes
@@ -80,17 +82,12 @@ def find_token(given: str | None, path: str | None) -> tuple[str | None, bool]:
     ) from None
 
 
-def main() -> None:
-  """Serves the index of --index until it is interrupted."""
-  # Imported here so that --help is fast.
-  try:
-    from ctd_jax.web import app
-    from ctd_jax.web.settings import WebSettings
-  except ModuleNotFoundError as error:
-    raise ValueError(
-      f"{error.name} is not installed: pip install 'ctd_jax[web]'"
-    ) from error
+def read_settings(**options: Any) -> tuple[WebSettings, bool]:
+  """Returns the settings of the flags, and whether their token was made here.
 
+  Args:
+    **options: settings without a flag of `define_access_flags`.
+  """
   values = flags.FLAGS
   token, is_new = find_token(values.token, values.token_file)
   settings = WebSettings(
@@ -100,15 +97,32 @@ def main() -> None:
     port=values.port,
     host_names=tuple(values.host_names),
     token=token,
-    read_only=values.read_only,
-    upload_space=values.upload_space << 20,
     seconds=values.seconds,
     requests_per_minute=values.requests_per_minute,
+    **options,
+  )
+  return settings, is_new
+
+
+def main() -> None:
+  """Serves the index of --index until it is interrupted."""
+  # Imported here so that --help is fast.
+  try:
+    from ctd_jax.web import app
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      f"{error.name} is not installed: pip install 'ctd_jax[web]'"
+    ) from error
+
+  values = flags.FLAGS
+  settings, is_new = read_settings(
+    read_only=values.read_only, upload_space=values.upload_space << 20
   )
   app.serve(settings, values.processes, shows_token=is_new)
 
 
-if __name__ == "__main__":
+def define_access_flags() -> None:
+  """Defines the flags of what serves an index: where, to whom, limits."""
   flags.DEFINE_string(
     "index", None, "Folder of the index. Example: --index=annals"
   )
@@ -146,19 +160,6 @@ if __name__ == "__main__":
     "File whose only line is the token that readers must enter. "
     "Example: --token_file=~/.config/ctd_token",
   )
-  flags.DEFINE_bool(
-    "read_only",
-    False,
-    "Forbid corrections, uploads and builds from the pages. "
-    "Example: --read_only",
-  )
-  flags.DEFINE_integer(
-    "upload_space",
-    4_096,
-    "Space for the uploads of readers in all, in MiB. "
-    "Example: --upload_space=500",
-    lower_bound=0,
-  )
   flags.DEFINE_float(
     "seconds",
     20.0,
@@ -171,6 +172,23 @@ if __name__ == "__main__":
     "Limit per client and process; 0 means no limit. Default: no limit if only "
     "this machine can reach the server, otherwise 600. "
     "Example: --requests_per_minute=120",
+  )
+
+
+if __name__ == "__main__":
+  define_access_flags()
+  flags.DEFINE_bool(
+    "read_only",
+    False,
+    "Forbid corrections, uploads and builds from the pages. "
+    "Example: --read_only",
+  )
+  flags.DEFINE_integer(
+    "upload_space",
+    4_096,
+    "Space for the uploads of readers in all, in MiB. "
+    "Example: --upload_space=500",
+    lower_bound=0,
   )
   flags.DEFINE_integer(
     "processes",

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +28,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 import ctd_jax
@@ -238,14 +239,11 @@ def serve(
       is in use.
   """
   settings.validate()
+  if num_processes == 1:
+    make = functools.partial(_make_app, settings)
+    run_alone(make, settings, shows_token=shows_token)
+    return
   with _listen(settings) as listener:
-    if num_processes == 1:
-      application = _make_app(settings)
-      _log_address(settings, listener, shows_token)
-      server = uvicorn.Server(_make_config(application))
-      with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=[listener])
-      return
     # Opened once, so that a damaged index is reported once. Without its jobs:
     # this process only watches over those that answer.
     build_jobs.prepare_folder(settings.index, settings)
@@ -258,6 +256,25 @@ def serve(
     _Supervisor(config, [listener]).run()
     looker = dataclasses.replace(settings, read_only=True)  # starts no job
     JobRunner(settings.index, looker).log_running()
+
+
+def run_alone(
+  make: Callable[[], ASGIApp],
+  settings: WebSettings,
+  path: str = "",
+  shows_token: bool = False,
+) -> None:
+  """Serves an application from this process until interrupted.
+
+  Args:
+    path: where it is, for the printed address.
+  """
+  with _listen(settings) as listener:
+    application = make()
+    _log_address(settings, listener, shows_token, path)
+    server = uvicorn.Server(_make_config(application))
+    with contextlib.suppress(KeyboardInterrupt):
+      server.run(sockets=[listener])
 
 
 def make_app_of_process(settings: WebSettings) -> FastAPI:
@@ -326,11 +343,14 @@ def _listen(settings: WebSettings) -> socket.socket:
 
 
 def _log_address(
-  settings: WebSettings, listener: socket.socket, shows_token: bool
+  settings: WebSettings,
+  listener: socket.socket,
+  shows_token: bool,
+  path: str = "",
 ) -> None:
   host = f"[{settings.host}]" if ":" in settings.host else settings.host
   address = f"http://{host}:{listener.getsockname()[1]}"
-  logging.info("%s is served at %s", settings.index, address)
+  logging.info("%s is served at %s%s", settings.index, address, path)
   if shows_token:
     token = quote(settings.token, safe="")
     logging.info(

@@ -71,6 +71,7 @@ _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
 _RETRY_AFTER = "10"  # seconds
+_PROGRAM_PATHS = ("/api/", "/mcp")  # whose errors are JSON
 # Parameter errors with a text of their own.
 _KNOWN_TYPES = ("int_parsing", "int_parsing_size")
 
@@ -516,7 +517,7 @@ def make_error_response(
     "number": number,
   }
   headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
-  if request.url.path.startswith("/api/"):
+  if request.url.path.startswith(_PROGRAM_PATHS):
     return JSONResponse({"error": problem}, status, headers)
   is_question = request.url.path == "/" and status == 422
   content = render_plain(
@@ -531,7 +532,7 @@ def make_error_response(
 
 def answer_error(request: Request, error: Exception) -> Response:
   """Returns the answer to a request that ended with an error."""
-  is_api = request.url.path.startswith("/api/")
+  is_api = request.url.path.startswith(_PROGRAM_PATHS)
   language = notes.ENGLISH if is_api else find_language(request)
   match error:
     case requests.PageError(message=""):

@@ -215,6 +215,28 @@ def index_of(request: Request) -> ServedIndex:
   return request.app.state.holder.get()
 
 
+def retry_newer(
+  holder: IndexHolder,
+  served: ServedIndex | None,
+  function: Callable[..., Result],
+  *arguments: object,
+) -> Result:
+  """Returns the result of a function that changes nothing.
+
+  It is called again with the newer index if this one was being replaced.
+  """
+  try:
+    return function(*arguments)
+  # Rows and files that are being replaced may raise anything; other errors are
+  # raised again.
+  except Exception:
+    deadlines.check()
+    newer = holder.wait_for_newer(served)
+    if newer is None:
+      raise
+    return function(*(newer if it is served else it for it in arguments))
+
+
 async def answer_in_time(
   request: Request,
   function: Callable[..., Result],
@@ -238,23 +260,11 @@ async def answer_in_time(
   states = (it for it in arguments if isinstance(it, ServedIndex))
   served = next(states, holder.opened)
 
-  def answer() -> Result:
-    try:
-      return function(*arguments)
-    # Rows and files that are being replaced may raise anything; other
-    # errors are raised again.
-    except Exception:
-      deadlines.check()
-      if request.method not in SAFE_METHODS:
-        raise
-      newer = holder.wait_for_newer(served)
-      if newer is None:
-        raise
-      return function(*(newer if it is served else it for it in arguments))
-
+  if request.method in SAFE_METHODS:
+    function = functools.partial(retry_newer, holder, served, function)
   threads = request.app.state.pools.choose(request, is_long)
   try:
-    return await threads.run(answer, seconds=seconds)
+    return await threads.run(function, *arguments, seconds=seconds)
   except BusyError as error:
     raise PageError(503, "error.busy") from error
   except TimeoutError as error:
