@@ -149,6 +149,7 @@ EXTRAS_REQUIRE = {
     "starlette>=1,<2",  # requests and responses below FastAPI
     "uvicorn>=0.37,<1",  # the server
   ],
+  "pandas": ["pandas>=2.2,<4"],  # answers as tables in notebooks
   "xlsx": ["openpyxl>=3.1,<4"],  # workbooks as texts and tables of dates
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
   # The tables that data/calendars is made from; corrections.tsv is of this

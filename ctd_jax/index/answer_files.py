@@ -61,6 +61,7 @@ _MAX_TITLES = 2  # that a file's name has
 _MAX_NAME = 60  # characters of it; Han characters take three bytes
 _MAX_REFERENCE = 40  # characters of the title of a reference
 WIDTH, HEIGHT = 640, 150
+_FRAME_HEIGHT = 480  # pixels, in a notebook
 _LEFT, _BOTTOM, _TOP = 42, 22, 8
 _MAX_BARS = 300
 _SHARE = 0.999  # of the probability that is drawn
@@ -450,6 +451,32 @@ def _name_years(years: np.ndarray, start: int, step: int) -> str:
 
 def _format_year(year: int | np.integer) -> str:
   return reigns.format_common_era_year(int(year))
+
+
+class ShownAnswer(Answer):
+  """An answer with forms for notebooks."""
+
+  def to_pandas(self) -> Any:
+    """Returns the rows of `format_table` as a DataFrame.
+
+    Raises:
+      ModuleNotFoundError: if pandas is not installed.
+    """
+    try:
+      import pandas
+    except ModuleNotFoundError as error:
+      message = "to_pandas needs pandas: pip install 'ctd_jax[pandas]'"
+      raise ModuleNotFoundError(message, name="pandas") from error
+    rows = list(_list_rows(self))
+    return pandas.DataFrame(rows, columns=None if rows else _RECORD_COLUMNS)
+
+  def _repr_html_(self) -> str:
+    """Returns the page of `format_page` in a frame, apart from the notebook."""
+    page = html.escape(format_page(self))
+    return (
+      f'<iframe sandbox srcdoc="{page}" width="100%" height="{_FRAME_HEIGHT}" '
+      'style="border:0"></iframe>'
+    )
 
 
 def format_page(answer: Answer) -> str:

@@ -31,6 +31,7 @@ from ctd_jax.index import (
   ranking,
   record_answers,
 )
+from ctd_jax.index.answer_files import ShownAnswer
 from ctd_jax.index.answers import (
   Answer,
   AnswerRecord,
@@ -325,7 +326,7 @@ def _make_answer(
     else sexagenary.format_cyclic_index(question.day),
     readings=readings,
   )
-  return Answer(
+  return ShownAnswer(
     question=question.text,
     intent=question.intent,
     understood=understood,

@@ -10,7 +10,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["search", "dating"])
+@pytest.mark.parametrize("name", ["search", "dating", "agent"])
 def test_a_notebook_runs(tmp_path, name, monkeypatch):
   monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")  # compiles faster
   notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
@@ -23,7 +23,7 @@ def test_a_notebook_runs(tmp_path, name, monkeypatch):
   client.execute()  # raises with the cell at fault
 
 
-@pytest.mark.parametrize("name", ["search", "dating"])
+@pytest.mark.parametrize("name", ["search", "dating", "agent"])
 def test_a_notebook_shows_what_it_printed(name):
   notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
   cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -2,10 +2,12 @@
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import pathlib
 import re
+import sys
 
 import jsonschema
 import msgspec
@@ -74,6 +76,23 @@ def test_json_is_as_the_schema_says(answer):
   assert content["schema_version"] == answer_lib.SCHEMA_VERSION
   # A member that the schema does not name is documented nowhere.
   assert set(content) == set(SCHEMA["properties"])
+
+
+def test_a_notebook_shows_an_answer_and_makes_a_table_of_it(answer):
+  frame = answer.to_pandas()
+  table = csv.DictReader(io.StringIO(answer_files.format_table(answer, "csv")))
+  assert list(frame) == table.fieldnames
+  assert len(frame) == len(list(table))
+  shown = answer._repr_html_()
+  assert shown.startswith("<iframe sandbox srcdoc=")
+  assert html.unescape(shown).count("<!DOCTYPE html>") == 1
+  assert "<" not in shown.partition('srcdoc="')[2].partition('"')[0]
+
+
+def test_a_table_needs_pandas(index, monkeypatch):
+  monkeypatch.setitem(sys.modules, "pandas", None)
+  with pytest.raises(ModuleNotFoundError, match=r"ctd_jax\[pandas\]"):
+    index.ask("元年").to_pandas()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

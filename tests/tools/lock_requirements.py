@@ -31,7 +31,7 @@ PYTHONS = ("3.11", "3.13")
 # glibc of Debian 11 and Ubuntu 20.04: the oldest that libtpu runs on.
 PLATFORM = "x86_64-manylinux_2_31"
 # Extras of the first file: the product imports them when it needs them.
-PRODUCT = ("chronocept", "llm", "mcp", "wandb", "web", "xlsx")
+PRODUCT = ("chronocept", "llm", "mcp", "pandas", "wandb", "web", "xlsx")
 # Extras with a file of their own.
 ADDED = ("cuda", "tpu", "test")
 # Extras that are not locked, and why.

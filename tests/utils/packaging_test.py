@@ -53,7 +53,7 @@ BENCHMARK_ONLY = {"faiss"}
 # Extras that the product imports when it needs them.
 OPTIONAL = [
   *("baselines", "beam", "chronocept", "dask"),
-  *("llm", "mcp", "mteb", "wandb", "web", "xlsx"),
+  *("llm", "mcp", "mteb", "pandas", "wandb", "web", "xlsx"),
 ]
 
 
