@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from ctd_jax.chronology import date_readings
 from ctd_jax.chronology.era_calendars import ALL_POLITIES
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.index import answers, asking, database, record_answers
+from ctd_jax.index import answers, asking, database, matches, record_answers
 from ctd_jax.index.answers import AnswerRecord, PassageDate, RecordDate, Span
 from ctd_jax.index.question_calendar import PASSAGE, WORDS, QuestionError
 from ctd_jax.utils import notes
@@ -81,6 +81,10 @@ class Found(Part):
 
   understood: str = pydantic.Field(description="What was looked for")
   records: list[Record]
+  total: int = pydantic.Field(0, description="Records found")
+  near: int = pydantic.Field(
+    0, description="Records with parts of the words; `near` shows them"
+  )
   next_offset: int | None = pydantic.Field(
     None, description="Of the next records; missing if these are the last"
   )
@@ -151,23 +155,25 @@ def search(
   works: Sequence[str],
   limit: int,
   offset: int,
+  near: bool,
 ) -> Found:
   """Returns the records of a time, with words, or both."""
   reader = served.index.question_reader
   parsed = reader.read(question)
   if parsed.intent == PASSAGE:  # a sentence is looked for by its words
     parsed = reader.read(question, WORDS)
-  scope = asking.SearchScope(
-    k=limit, skip=offset, works=_find_works(served, works)
+  scope = matches.SearchScope(
+    k=limit, offset=offset, works=_find_works(served, works), near=near
   )
   answer = asking.find_records(served.index, parsed, scope)
   understood = answer.understood
   times = map(_name_span, understood.intervals, understood.common_era)
-  is_full = len(answer.results) == limit
   return Found(
     understood=", ".join((*times, *map(answers.clean, understood.words))),
     records=[_describe(served, record) for record in answer.results],
-    next_offset=offset + limit if is_full else None,
+    total=answer.counts.get("matches", 0),
+    near=answer.counts.get("near", 0),
+    next_offset=answer.next_offset,
     meanings=[f"{it.name} ({it.common_era})" for it in understood.readings],
     notes=[answers.clean(note) for note in answer.notes],
   )
@@ -440,12 +446,14 @@ def make_server(settings: WebSettings) -> MCPServer:
     works: list[str] = [],  # noqa: B006
     limit: _Limit = 5,
     offset: _Offset = 0,
+    near: bool = False,
   ) -> Annotated[CallToolResult, Found]:
     """Finds records of a time (魯隱公元年五月, 僖公二十八年, 632 BCE, 620-610
-    BCE), with words (城濮), or both (僖公二十八年 城濮). `works` limits it to
-    works by name or title.
+    BCE), in its order; with words (城濮); or both (僖公二十八年 城濮). `works`
+    limits it to works by name or title; `near` adds records that have only
+    parts of the words.
     """
-    return await tools.answer(search, question, works, limit, offset)
+    return await tools.answer(search, question, works, limit, offset, near)
 
   @tool(name="date_passage")
   async def date_text(
