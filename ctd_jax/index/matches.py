@@ -9,6 +9,7 @@ Axes: n records, K months.
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import difflib
@@ -225,8 +226,8 @@ def _order_by_time(
   """Returns records in order of time and text.
 
   Those of the time come before those that are more probably of another. Within
-  a month the day decides that opens a record, or the last record of its work
-  that has one; then the works stand beside each other.
+  a month works stand beside each other by the days that open their records; a
+  record without one follows the record before it in its work.
 
   Args:
     stop: how many must be in order; days are read for these alone.
@@ -294,20 +295,43 @@ def _place_within_months(
     month: events.number_days(index, month, days)
     for month, days in printed.items()
   }
-  last_days: dict[tuple, int] = {}
-  places = []
-  for row, key in zip(rows.tolist(), keys.T.tolist(), strict=True):
+  # Of each work in each month, the records and their first days.
+  stretches = collections.defaultdict(list)
+  places = np.zeros((3, len(rows)), np.int64)
+  for place, (row, key) in enumerate(
+    zip(rows.tolist(), keys.T.tolist(), strict=True)
+  ):
     kind, days = columns[row]
+    known = [numbers[key[0]][day] for day in days if day in numbers[key[0]]]
     work = index.work_order[index.work_of(row).work_id]
-    kind_place = _KIND_ORDER.get(kind, 0)
-    followed = *key, work, kind_place
-    day = min(
-      (numbers[key[0]][day] for day in days if day in numbers[key[0]]),
-      default=last_days.get(followed, 0),
+    places[0, place], places[2, place] = work, _KIND_ORDER.get(kind, 0)
+    stretches[*key, *places[::2, place].tolist()].append(
+      (place, min(known, default=0))
     )
-    last_days[followed] = day
-    places.append((work, day, kind_place))
-  return np.array(places, np.int64).reshape(-1, 3).T
+  for stretch in stretches.values():
+    # A work keeps its order: a day that runs against it is passed over.
+    steady = _find_steady([day for _, day in stretch])
+    last = 0
+    for (place, day), is_steady in zip(stretch, steady, strict=True):
+      last = day if is_steady else last
+      places[1, place] = last
+  return places
+
+
+def _find_steady(days: Sequence[int]) -> list[bool]:
+  """Returns which days are of the longest run that goes on; 0 is no day."""
+  ends: list[int] = []  # lowest last day of the runs of each length
+  lengths = []
+  for day in days:
+    length = bisect.bisect_right(ends, day) if day else -1
+    if day:
+      ends[length : length + 1] = [day]
+    lengths.append(length)
+  wanted, is_steady = len(ends) - 1, [False] * len(days)
+  for place in range(len(days) - 1, -1, -1):
+    if wanted >= 0 and lengths[place] == wanted:
+      is_steady[place], wanted = True, wanted - 1
+  return is_steady
 
 
 def _group(

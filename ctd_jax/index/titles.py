@@ -58,9 +58,8 @@ def read_titles(
 
 def _describe_source(work: IndexedWork) -> str:
   """Returns the edition of a work as far as its source says it."""
-  name = pathlib.PurePath(work.source).name
-  if work.text_format == "mandoku" and _KANRIPO_ID.fullmatch(name):
-    return f"Kanseki Repository, {name}"
+  if work.text_format == "mandoku" and _KANRIPO_ID.fullmatch(work.name):
+    return f"Kanseki Repository, {work.name}"
   if work.text_format == "dataset":
     return f"data set {work.source}"
-  return name
+  return pathlib.PurePath(work.source).name

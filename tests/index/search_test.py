@@ -11,7 +11,7 @@ import pytest
 import ctd_jax
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.dating.chronicle import undated_texts
-from ctd_jax.index import ranking
+from ctd_jax.index import matches, ranking
 from ctd_jax.index.asking import Index
 from tests.index import small_index
 
@@ -82,6 +82,20 @@ def test_month_begins_with_its_first_event_on_any_page(eclipses):
   assert rows == expected
   pages = [eclipses.ask("隱公三年二月", k=2, offset=it) for it in (0, 2, 4)]
   assert [row for page in pages for row in rows_of(page)] == expected
+
+
+@pytest.mark.parametrize(
+  ("days", "steady"),
+  [
+    ([0, 3, 0, 5], [False, True, False, True]),
+    # A day that is printed wrongly does not move the record that opens a month.
+    ([28, 11, 12, 13, 28, 0], [False, True, True, True, True, False]),
+    ([4, 4, 1], [True, True, False]),
+    ([], []),
+  ],
+)
+def test_days_that_go_back_are_passed_over(days, steady):
+  assert matches._find_steady(days) == steady
 
 
 @pytest.mark.parametrize("sort", ["time", "relevance"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import html
 import pathlib
 import re
 import sqlite3
@@ -347,6 +348,29 @@ def test_words_are_looked_for_once_and_counted_as_they_are_shown(served):
     found = search_page_of(served, "鄭人")
   assert search_words.call_count == 1
   assert found.num_units == len(found.answer.results) > 1
+
+
+def test_timeline_counts_only_what_is_shown(served):
+  for near, number in ((False, 1), (True, 2)):
+    query = queries.parse_query({"q": "日食", "near": "1" * near}, 1000)
+    found = search_page.search(served, queries.resolve_query(served, query))
+    assert found.answer.counts["matches"] == number
+    total = sum(bar.matches for bar in found.timeline.bars)
+    assert total == pytest.approx(number, abs=0.1)
+
+
+def test_switches_lead_to_other_orders_parts_and_events(client):
+  page = read(client, "/", q="日食")
+  assert "1 with 日食; 1 have parts of it." in page
+  links = re.findall(r'href="(/\?q=[^"]*(?:sort|near|group)=[^"]*)"', page)
+  asked = [html.unescape(link).partition("&")[2] for link in links]
+  assert asked == ["near=1", "sort=time", "sort=relevance", "group=event"]
+  for link in links:
+    read(client, html.unescape(link))
+  month = read(client, "/", q="魯隱公元年五月")
+  assert '<a class="read" href="/month/4">' in month
+  assert '<a class="read" href="/year/0">' in month
+  assert '<a class="read" href="/year/0">' in read(client, "/", q="722 BCE")
 
 
 def test_work_that_a_question_names_by_its_title_is_counted(served):
