@@ -116,7 +116,11 @@ def main() -> None:
 
   values = flags.FLAGS
   settings, is_new = read_settings(
-    read_only=values.read_only, upload_space=values.upload_space << 20
+    read_only=values.read_only,
+    upload_space=values.upload_space << 20,
+    fonts=tuple(pathlib.Path(it).expanduser() for it in values.font)
+    if values.font is not None
+    else None,
   )
   app.serve(settings, values.processes, shows_token=is_new)
 
@@ -138,6 +142,13 @@ def define_access_flags() -> None:
     "127.0.0.1",
     "Address to listen on. One that other machines can reach requires a token. "
     "Example: --host=0.0.0.0 --token",
+  )
+  flags.DEFINE_list(
+    "font",
+    None,
+    "Fonts for rare characters; a page gets the part that it needs. Default: "
+    "those of the Debian package fonts-hanazono, if installed; --font= for "
+    "none. Example: --font=HanaMinA.ttf,HanaMinB.ttf",
   )
   flags.DEFINE_integer("port", 8321, "Port to listen on. Example: --port=9000")
   flags.DEFINE_list(

@@ -14,7 +14,14 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ctd_jax.index import asking, matches
 from ctd_jax.index.answers import SCHEMA_VERSION, to_json
 from ctd_jax.index.question_calendar import PASSAGE
-from ctd_jax.web import month_page, queries, record_page, rendering
+from ctd_jax.web import (
+  charts,
+  month_page,
+  queries,
+  record_page,
+  rendering,
+  timeline,
+)
 from ctd_jax.web.requests import endpoint, settings_of
 from ctd_jax.web.served_index import ServedIndex
 
@@ -187,6 +194,37 @@ def read_timeline(
   `first` and `last` are month ordinals; `unit` is month, year, decade or
   century. The page's parameters `from`, `to` and `words` work too.
   """
+  return _respond(
+    served, dataclasses.asdict(_find_times(request, served, asked))
+  )
+
+
+@router.get("/timeline", include_in_schema=False)
+@endpoint
+def draw_timeline(
+  request: Request,
+  served: ServedIndex,
+  asked: Annotated[TimelineRequest, Query()],
+) -> Response:
+  """Returns a stretch of the timeline of a page, drawn."""
+  query = queries.parse_query(
+    request.query_params, settings_of(request).max_question
+  )
+  chart = timeline.draw_timeline(
+    served,
+    _find_times(request, served, asked),
+    query,
+    rendering.PageLinks(request),
+    rendering.find_language(request),
+    charts.WIDE if query.is_empty else charts.NARROW,
+  )
+  return HTMLResponse(chart)
+
+
+def _find_times(
+  request: Request, served: ServedIndex, asked: TimelineRequest
+) -> queries.TimelineBars:
+  """Returns the timeline that is asked for."""
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
@@ -203,10 +241,9 @@ def read_timeline(
   if not query.is_empty:
     resolved = queries.resolve_query(served, query)
     found = matches.find_matches(served.index, resolved.question, query.scope)
-  times = queries.make_timeline(
+  return queries.make_timeline(
     served, resolved, found, window, asked.unit or None
   )
-  return _respond(served, dataclasses.asdict(times))
 
 
 @router.get("/api/index", summary="Works and versions")

@@ -41,6 +41,7 @@ from ctd_jax.web import (
   convert_page,
   correction_pages,
   export_pages,
+  fonts,
   month_page,
   record_page,
   rendering,
@@ -141,6 +142,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     lifespan=_warm_up,
   )
   app.state.settings = settings
+  app.state.fonts = fonts.open_fonts(settings.fonts)
   app.state.pools = AnswerPools()
   app.state.holder = holder
   app.state.jobs = JobRunner(settings.index, settings)
@@ -155,6 +157,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     month_page.router,
     convert_page.router,
     about_router,
+    fonts.router,
     security.router,
     upload_pages.router,
     correction_pages.router,

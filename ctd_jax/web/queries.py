@@ -374,7 +374,7 @@ def make_timeline(
   index, bars = served.index, []
   find_name = {MONTH: calendars.name_month, YEAR: calendars.name_year}.get(unit)
   for start, end in itertools.pairwise(bounds):
-    years = _format_years(served.years, start, end - 1)
+    years = format_years(served.years, start, end - 1)
     months = slice(start, end)
     bars.append(
       Bar(
@@ -446,7 +446,8 @@ def _sum_matches(
   return np.where(is_asked, mass, 0) if is_asked.any() else mass
 
 
-def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
+def format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
+  """Returns the years of the first and last of some months."""
   names = (
     reigns.format_common_era_year(int(years[month])) for month in (first, last)
   )

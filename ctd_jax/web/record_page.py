@@ -18,7 +18,7 @@ from ctd_jax.index.answers import Answer, AnswerRecord, PassageDate
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils import notes
-from ctd_jax.web import corrections, queries, rendering, served_index
+from ctd_jax.web import charts, corrections, queries, rendering, served_index
 from ctd_jax.web.corrections import CorrectionFields
 from ctd_jax.web.queries import PageQuery
 from ctd_jax.web.requests import (
@@ -78,7 +78,7 @@ def show_record(request: Request, served: ServedIndex, path: str) -> Response:
     can_export=True,
     record=record,
     cues=find_cues(served, record),
-    chart=draw_posterior(served, row, links),
+    chart=draw_posterior(served, row, links, rendering.find_language(request)),
     neighbours=neighbours,
     marks=corrections.find_marks(served, [it["row"] for it in neighbours]),
     linked={
@@ -163,7 +163,7 @@ def find_cues(
 
 
 def draw_posterior(
-  served: ServedIndex, row: int, links: rendering.PageLinks
+  served: ServedIndex, row: int, links: rendering.PageLinks, language: str
 ) -> Markup:
   """Returns the probability of each month of a record as SVG.
 
@@ -187,9 +187,10 @@ def draw_posterior(
     span = record_answers.make_span(index, start, end, work.printed_reigns)
     chance = float(chances[start : end + 1].sum())
     years = record_answers.format_years(index, start, end)
+    percent = rendering.format_percent(chance)
     bars.append(
-      rendering.ChartBar(
-        title=f"{span.name} ({years}): {chance:.3f}",
+      charts.ChartBar(
+        title=f"{span.name} ({years}): {percent}",
         label=span.name.partition(" – ")[0] if step == 1 else years,
         above=chance,
         href=links(f"/month/{start}") if step == 1 else "",
@@ -198,7 +199,12 @@ def draw_posterior(
         else "",
       )
     )
-  return rendering.draw_bars(bars, f"p(month), {len(bars)}", height=110)
+  return charts.draw_bars(
+    bars,
+    rendering.translate(language, "record.date"),
+    height=110,
+    write=rendering.format_percent,
+  )
 
 
 def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
@@ -260,7 +266,7 @@ def _make_passage_page(
     has_link=has_link,
     query=query,
     answer=answer,
-    chart=answer and draw_years(answer.dates),
+    chart=answer and draw_years(answer.dates, rendering.find_language(request)),
     titles=served.titles,
     max_length=settings_of(request).max_question,
     can_date=served.index.manifest.passages is not None,
@@ -291,7 +297,7 @@ def _find_refusal(served: ServedIndex) -> str:
   return "error.sure" if is_wanted else "error.passages"
 
 
-def draw_years(dates: PassageDate) -> Markup:
+def draw_years(dates: PassageDate, language: str) -> Markup:
   """Returns the probability of each year as SVG."""
   name = reigns.format_common_era_year
   first, last = _find_shown(dates.curve)
@@ -302,14 +308,19 @@ def draw_years(dates: PassageDate) -> Markup:
     chance = sum(value for _, value in stretch)
     years = dict.fromkeys((name(stretch[0][0]), name(stretch[-1][0])))
     bars.append(
-      rendering.ChartBar(
-        title=f"{' – '.join(years)}: {chance:.3f}",
+      charts.ChartBar(
+        title=f"{' – '.join(years)}: {rendering.format_percent(chance)}",
         label=name(stretch[0][0]),
         above=chance,
         css_class="credible",
       )
     )
-  return rendering.draw_bars(bars, "p(year)", height=120)
+  return charts.draw_bars(
+    bars,
+    rendering.translate(language, "passage.figure"),
+    height=120,
+    write=rendering.format_percent,
+  )
 
 
 def _find_shown(curve: tuple[tuple[int, float], ...]) -> tuple[int, int]:

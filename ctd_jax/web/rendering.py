@@ -5,7 +5,6 @@ an index's texts are in `utils.notes`. Corpus text is escaped like any other
 value. A saved page has its style inside and links to its server.
 """
 
-import dataclasses
 import functools
 import hashlib
 import http
@@ -21,7 +20,6 @@ import jinja2
 import markupsafe
 from absl import logging
 from fastapi.exceptions import RequestValidationError
-from rich import cells
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
@@ -51,12 +49,6 @@ from ctd_jax.web.served_index import ServedIndex
 _SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
 
 STATIC_FOLDER = pathlib.Path(__file__).parent / "static"
-WIDTH = 720
-_LEFT, _RIGHT = 40, 4
-_LABEL_HEIGHT = 20
-_MAX_LABELS = 6
-# Width of a label's column on narrow screens, and the gap between labels.
-_COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
 SAVE_PREFIX, EXPORT_PREFIX = "/save", "/export"
 # Formats in which a page can be saved, without those of extras that are
 # missing. Pages have their own HTML.
@@ -66,7 +58,10 @@ EXPORT_FORMATS = tuple(
   if suffix != ".html"
   and (suffix != ".xlsx" or importlib.util.find_spec("openpyxl"))
 )
-_SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+_SAVED_POLICY = (
+  "default-src 'none'; style-src 'unsafe-inline'; font-src data:; "
+  "base-uri 'none'"
+)
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
@@ -164,121 +159,6 @@ def _read_weight(part: str) -> tuple[float, str]:
     return 0.0, tag.strip().lower()
 
 
-@dataclasses.dataclass(frozen=True)
-class ChartBar:
-  """A bar of a chart."""
-
-  title: str  # tooltip
-  label: str  # on the axis
-  above: float  # value above the line
-  below: float = 0.0  # value below it
-  href: str = ""  # link; "" for none
-  css_class: str = ""  # "" for none
-
-
-def draw_bars(
-  bars: Sequence[ChartBar], label: str, height: int = 150, depth: int = 0
-) -> markupsafe.Markup:
-  """Returns a bar chart as SVG.
-
-  Args:
-    bars: bars from left to right, at least one.
-    label: label of the chart, for screen readers.
-    height: height of the part above the line.
-    depth: depth of the part below the line.
-  """
-  escape = markupsafe.escape
-  width = (WIDTH - _LEFT - _RIGHT) / len(bars)
-  top = max(bar.above for bar in bars) or 1.0
-  bottom = max(bar.below for bar in bars) or 1.0
-  line = height + 8
-  labels_at = line + depth
-  scale = height / top, depth / bottom
-  parts = [
-    _draw_bar(bar, _LEFT + number * width, width, line, *scale)
-    for number, bar in enumerate(bars)
-  ]
-  total = labels_at + _LABEL_HEIGHT
-  scales = [(top, 16)] if any(bar.above for bar in bars) else []
-  if depth:
-    scales.append((bottom, labels_at - 2))
-  return markupsafe.Markup(
-    f'<svg class="chart" viewBox="0 0 {WIDTH} {total}" role="group" '
-    f'aria-label="{escape(label)}">{"".join(parts)}'
-    f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{line}" y2="{line}"/>'
-    + "".join(
-      f'<text x="{_LEFT - 4}" y="{y}" text-anchor="end">{_format(value)}</text>'
-      for value, y in scales
-    )
-    + _draw_labels(bars, width, total - 5)
-    + "</svg>"
-  )
-
-
-def _format(value: float) -> str:
-  if value >= 100:
-    return f"{value:,.0f}"
-  return f"{value:.3g}".replace("0.", ".", 1) if value < 1 else f"{value:.3g}"
-
-
-def _draw_bar(
-  bar: ChartBar,
-  x: float,
-  width: float,
-  line: float,
-  scale_above: float,
-  scale_below: float,
-) -> str:
-  bar_width = max(width * 0.86, 0.8)
-  above, below = bar.above * scale_above, bar.below * scale_below
-  shapes = f"<title>{markupsafe.escape(bar.title)}</title>"
-  # The whole column reacts to the mouse; a low bar would be hard to hit.
-  shapes += (
-    f'<rect class="column" x="{x:.2f}" y="0" width="{width:.2f}" '
-    f'height="{line + max(below, 0):.1f}"/>'
-  )
-  if above > 0:
-    above = max(above, 1)
-    shapes += (
-      f'<rect class="above" x="{x:.2f}" y="{line - above:.1f}" '
-      f'width="{bar_width:.2f}" height="{above:.1f}"/>'
-    )
-  if below > 0:
-    shapes += (
-      f'<rect class="below" x="{x:.2f}" y="{line:.1f}" '
-      f'width="{bar_width:.2f}" height="{max(below, 0.6):.1f}"/>'
-    )
-  css_class = f' class="{bar.css_class}"' if bar.css_class else ""
-  if not bar.href:
-    return f"<g{css_class}>{shapes}</g>"
-  # Not in the tab order: the table beside the chart has the same links.
-  return (
-    f'<a{css_class} href="{markupsafe.escape(bar.href)}" tabindex="-1" '
-    f'aria-label="{markupsafe.escape(bar.title)}">{shapes}</a>'
-  )
-
-
-def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
-  widest = max(cells.cell_len(bar.label) for bar in bars)
-  num_fitting = int(WIDTH / (widest * _COLUMN_WIDTH + _LABEL_GAP))
-  num_labels = max(min(_MAX_LABELS, len(bars), num_fitting), 1)
-  # A single label goes below the middle.
-  first = (len(bars) - 1) / 2 if num_labels == 1 else 0.0
-  step = (len(bars) - 1) / max(num_labels - 1, 1)
-  labels = []
-  for number in range(num_labels):
-    bar = round(first + number * step)
-    is_first = bar == 0 and len(bars) > 1
-    is_last = bar == len(bars) - 1 and len(bars) > 1
-    anchor = "start" if is_first else "end" if is_last else "middle"
-    offset = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
-    labels.append(
-      f'<text x="{_LEFT + (bar + offset) * width:.1f}" y="{y}" '
-      f'text-anchor="{anchor}">{markupsafe.escape(bars[bar].label)}</text>'
-    )
-  return "".join(labels)
-
-
 def find_language(request: Request) -> str:
   """Returns the language in which to answer a request."""
   requested = request.query_params.get("lang", "")
@@ -325,6 +205,7 @@ def render_page(
     other_index=asked_sha256 if is_other else "",
     **values,
   )
+  content = _add_fonts(request, content, is_saved)
   headers = {}
   if is_saved:
     headers = {
@@ -332,6 +213,23 @@ def render_page(
       "Content-Security-Policy": _SAVED_POLICY,
     }
   return HTMLResponse(content, headers=headers)
+
+
+def _add_fonts(request: Request, content: str, is_saved: bool) -> str:
+  """Returns a page with the font of its rare characters, if it has any."""
+  fonts = request.app.state.fonts
+  characters = fonts.find(content)
+  if not characters:
+    return content
+  part = f'<link rel="stylesheet" href="/font/{make_codes(characters)}.css">'
+  if is_saved:
+    part = f"<style>{fonts.write_style(characters, is_inline=True)}</style>"
+  return content.replace("</head>", f"{part}\n</head>", 1)
+
+
+def make_codes(characters: str) -> str:
+  """Returns characters as an address names them."""
+  return "-".join(f"{ord(it):x}" for it in characters)
 
 
 def render_plain(request: Request, template: str, **values: Any) -> str:

@@ -59,7 +59,7 @@ _SECONDS_PER_WARNING = 10
 _SHARE_PAUSED, _SECONDS_PER_PAUSE = 0.75, 0.005
 # Pages that compute an answer, if there is a question.
 _QUESTION_PATHS = (
-  *("/", "/date", "/api/ask", "/api/timeline"),
+  *("/", "/date", "/api/ask", "/api/timeline", "/timeline"),
   *("/export/", "/export/date"),
 )
 

@@ -7,14 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 from fastapi import APIRouter
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ctd_jax.index import asking, calendars, matches
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
 from ctd_jax.index.question_calendar import PASSAGE, Question
-from ctd_jax.web import corrections, month_page, queries, rendering
+from ctd_jax.web import (
+  charts,
+  corrections,
+  month_page,
+  queries,
+  rendering,
+  timeline,
+)
 from ctd_jax.web.month_page import MonthRecord
 from ctd_jax.web.queries import (
   PAGE_SIZE,
@@ -146,7 +152,7 @@ def show_search(request: Request, served: ServedIndex) -> Response:
     query, index=served.index.versions.index_sha256, language=""
   )
   times = result.timeline if result else queries.make_timeline(served, None)
-  addresses = link_bars(times, query, rendering.PageLinks(request))
+  links = rendering.PageLinks(request)
   return rendering.render_page(
     request,
     served,
@@ -158,8 +164,15 @@ def show_search(request: Request, served: ServedIndex) -> Response:
     result=result,
     marks=corrections.find_marks(served, rows),
     timeline=times,
-    chart=draw_timeline(times, addresses),
-    addresses=addresses,
+    chart=timeline.draw_timeline(
+      served,
+      times,
+      query,
+      links,
+      rendering.find_language(request),
+      charts.NARROW if result else charts.WIDE,
+    ),
+    addresses=timeline.link_bars(times, query, links),
     works=served.index.works,
     kinds=served.index.kinds,
     confidences=CONFIDENCES,
@@ -218,40 +231,6 @@ def link_readings(
         index.calendar, span.first, index.printed_reigns
       )
   return [(unit, ordinal, name) for (unit, ordinal), name in links.items()]
-
-
-def link_bars(
-  times: TimelineBars, query: PageQuery, links: rendering.PageLinks
-) -> list[str]:
-  """Returns the address of each bar: the query, narrowed to its time."""
-  # Encoded once: only the ends differ, and there are hundreds of bars.
-  start = links("/", query.replace(first="", last="").encode())
-  mark = "&" if "?" in start else "?"
-  return [
-    f"{start}{mark}from=%40{bar.first}&to=%40{bar.last}" for bar in times.bars
-  ]
-
-
-def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
-  """Returns a timeline as SVG; `addresses` are the links of its bars."""
-  has_matches = any(bar.matches for bar in times.bars)
-  bars = [
-    rendering.ChartBar(
-      title=f"{bar.name} ({bar.common_era}): {bar.matches:.3g} / "
-      f"{bar.records:.3g}",
-      label=bar.common_era.partition(" – ")[0]
-      if times.unit != queries.MONTH
-      else bar.name,
-      above=bar.matches if has_matches else bar.records,
-      below=bar.records if has_matches else 0.0,
-      href=address,
-      css_class="asked" if bar.is_asked else "",
-    )
-    for bar, address in zip(times.bars, addresses, strict=True)
-  ]
-  return rendering.draw_bars(
-    bars, times.unit, height=96, depth=56 if has_matches else 0
-  )
 
 
 def narrow(query: PageQuery, first: int, last: int) -> PageQuery:

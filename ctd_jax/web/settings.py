@@ -29,6 +29,8 @@ class WebSettings:
   secret: bytes = dataclasses.field(
     default_factory=lambda: secrets.token_bytes(32), repr=False
   )
+  # For rare characters, first choice first; None for those installed.
+  fonts: tuple[pathlib.Path, ...] | None = None
   # Forbids corrections, uploads and builds.
   read_only: bool = False
   max_question: int = 20_000  # characters of a question or passage

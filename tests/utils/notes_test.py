@@ -116,9 +116,9 @@ def test_errors_that_a_page_shows_are_notes(pattern):
         before=Note("note.far.before", month="魯隱公元年正月", number=1203),
         after="魯隱公二年",
       ),
-      "falls between records of 魯隱公元年正月, 1,203 records before, and of "
-      "魯隱公二年",
-      "列於魯隱公元年正月（前 1,203 條）與魯隱公二年的條目之間",
+      "stands between a record of 魯隱公元年正月, 1,203 records before and one "
+      "of 魯隱公二年",
+      "介於魯隱公元年正月（前 1,203 條）與魯隱公二年的記載之間",
     ),
     (
       Note(

@@ -1,167 +1,80 @@
 "use strict";
-// The timeline, drawn by Plotly over the figure that the server has drawn.
-// Mouse, fingers and keys move and zoom it; the bars of what is seen are asked
-// of the server, so that a corpus of any size is a few hundred bars.
-
-(() => {
+// Moves and zooms the timeline. The server draws each stretch, as it does for
+// pages without a script; here are mouse, fingers, keys and labels.
+document.addEventListener("DOMContentLoaded", () => {
   const box = document.getElementById("plot");
-  if (!box || !window.Plotly) return;
-  const data = box.dataset;
-  const numMonths = Number(data.months);
-  const asks = data.asks === "true";
-  const WAIT = 180; // milliseconds after which a movement is taken as ended
+  if (!box) return;
+  const numMonths = Number(box.dataset.months);
   const MIN_MONTHS = 6; // that are seen at least
-  const MARGIN = 0.5; // of what is seen, asked for on either side
-  let bars = [];
+  const WAIT = 150; // milliseconds after which a movement has ended
+  const MIN_DRAG = 5; // pixels; less is a click
+  let range = [Number(box.dataset.first), Number(box.dataset.last)];
   let timer = 0;
   let request = null;
-  const plot = document.createElement("div");
 
-  const colour = (name) =>
-    getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const label = document.createElement("output");
+  label.className = "tip";
+  label.hidden = true;
+  box.after(label);
 
-  // Returns first and last month that are seen, within the calendar.
   function clamp(first, last) {
-    const size = Math.min(Math.max(last - first, MIN_MONTHS), numMonths);
-    const start = Math.min(Math.max(first, -0.5), numMonths - 0.5 - size);
-    return [start, start + size];
+    const size = Math.min(Math.max(last - first, MIN_MONTHS), numMonths - 1);
+    const start = Math.min(Math.max(first, 0), numMonths - 1 - size);
+    return [Math.round(start), Math.round(start + size)];
   }
 
-  function seen() {
-    return (plot.layout || layout()).xaxis.range.map(Number);
-  }
-
-  function makeTrace(name, value, axis, colourOf) {
-    return {
-      type: "bar",
-      name,
-      yaxis: axis,
-      x: bars.map((bar) => (bar.first + bar.last) / 2),
-      width: bars.map((bar) => (bar.last - bar.first + 1) * 0.9),
-      y: bars.map(value),
-      customdata: bars.map((bar) => bar.name === bar.common_era
-        ? bar.name : `${bar.name} (${bar.common_era})`),
-      hovertemplate: `%{customdata}<br>${name}: %{y:.3g}<extra></extra>`,
-      marker: { color: bars.map(colourOf) },
-    };
-  }
-
-  // A label is as wide as its letters; Han characters are twice as wide.
-  const measure = (label) => 14 + 7 * [...label].reduce(
-    (sum, letter) => sum + (letter > "\u2e80" ? 1.8 : 1), 0);
-
-  function makeTicks() {
-    const [first, last] = seen();
-    const inside = bars.filter((bar) => bar.last >= first && bar.first <= last);
-    const label = (bar) => bar.first === bar.last
-      ? bar.name : bar.common_era.split(" – ")[0];
-    const widest = Math.max(...inside.map((bar) => measure(label(bar))), 1);
-    const room = Math.max(Math.floor((box.clientWidth - 60) / widest), 1);
-    const step = Math.max(Math.ceil(inside.length / room), 1);
-    const offset = Math.floor(Math.min(step, inside.length) / 2);
-    const shown = inside.filter((_, index) => index % step === offset);
-    return {
-      tickangle: 0,
-      tickvals: shown.map((bar) => (bar.first + bar.last) / 2),
-      ticktext: shown.map(label),
-    };
-  }
-
-  // Both axes begin at the line between them; one of them says so.
-  function makeTicksBelow() {
-    const most = Math.max(...bars.map((bar) => bar.records), 0);
-    if (!most) return { tickvals: [] };
-    const unit = 10 ** Math.floor(Math.log10(most));
-    const size = [5, 2, 1, 0.5].find((factor) => factor * unit <= most / 1.5);
-    const step = size * unit;
-    return { tickvals: [step, 2 * step].filter((value) => value <= most) };
-  }
-
-  let range = clamp(Number(data.first) - 0.5, Number(data.last) + 0.5);
-
-  function layout() {
-    const axis = {
-      fixedrange: true, zeroline: false, gridcolor: colour("--line"),
-      nticks: 3, rangemode: "tozero",
-    };
-    return {
-      height: 240,
-      margin: { l: 46, r: 6, t: 6, b: 34 },
-      showlegend: false,
-      dragmode: "pan",
-      hovermode: "x",
-      barmode: "overlay",
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: colour("--quiet"), size: 12, family: "inherit" },
-      xaxis: { range, showgrid: false, zeroline: false, anchor: "y2" },
-      ...(asks ? {
-        yaxis: { ...axis, domain: [0.42, 1] },
-        yaxis2: { ...axis, domain: [0, 0.38], autorange: "reversed" },
-      } : { yaxis2: { ...axis, domain: [0, 1] } }),
-    };
-  }
-
-  function draw() {
-    const above = colour("--above");
-    const below = colour("--below");
-    const next = layout();
-    next.xaxis.range = range;
-    const traces = [
-      makeTrace(data.records, (bar) => bar.records, "y2",
-        (bar) => (bar.is_asked ? above : below)),
-    ];
-    if (asks) {
-      traces.push(
-        makeTrace(data.matches, (bar) => bar.matches, "y", () => above));
+  // The label beside the pointer replaces that of the browser.
+  function prepare() {
+    for (const title of box.querySelectorAll("svg title")) {
+      title.parentNode.dataset.label = title.textContent;
+      title.remove();
     }
-    if (!plot.layout) plot.layout = next;
-    Object.assign(next.xaxis, makeTicks());
-    if (asks) Object.assign(next.yaxis2, makeTicksBelow());
-    return window.Plotly.react(plot, traces, next, {
-      displayModeBar: false, scrollZoom: true, responsive: true,
-      doubleClick: false,
-    });
+    box.dataset.seen = range.join(" ");
   }
 
-  // Asks for the bars of what is seen, and of some more on either side.
   async function load() {
     if (request) request.abort();
     request = new AbortController();
-    const [first, last] = range;
-    const margin = (last - first) * MARGIN;
-    const address = new URLSearchParams(data.query);
-    address.set("first", Math.max(Math.floor(first - margin), 0));
-    address.set("last", Math.min(Math.ceil(last + margin), numMonths - 1));
+    const address = new URLSearchParams(box.dataset.query);
+    address.set("first", range[0]);
+    address.set("last", range[1]);
     try {
-      const response = await fetch(`/api/timeline?${address}`,
+      const response = await fetch(`/timeline?${address}`,
         { signal: request.signal });
-      if (!response.ok) return false;
-      bars = (await response.json()).bars;
-    } catch (error) {
-      return false; // another movement came before, or the server is away
+      if (!response.ok) return;
+      const text = await response.text();
+      const part = new DOMParser().parseFromString(text, "text/html");
+      box.replaceChildren(...part.body.childNodes);
+      prepare();
+    } catch {
+      // Another movement came before, or the server is away.
     }
-    await draw();
-    return true;
   }
 
   function move(first, last) {
+    const [before, size] = [range[0], range[1] - range[0]];
     range = clamp(first, last);
-    window.Plotly.relayout(plot, { "xaxis.range": range });
+    const svg = box.querySelector("svg");
+    if (range[1] - range[0] === size) {
+      const share = (before - range[0]) / size;
+      const shift = Number(svg.dataset.shift || 0) + share;
+      svg.dataset.shift = shift;
+      svg.style.transform = `translateX(${shift * 100}%)`;
+    }
+    clearTimeout(timer);
+    timer = setTimeout(load, WAIT);
   }
 
-  function zoom(factor, centre) {
+  function zoom(factor, share = 0.5) {
     const [first, last] = range;
-    const middle = centre === undefined ? (first + last) / 2 : centre;
+    const middle = first + share * (last - first);
     move(middle - (middle - first) * factor, middle + (last - middle) * factor);
   }
 
-  function narrow(first, last) {
-    const address = new URLSearchParams(data.query);
-    address.delete("page");
-    address.set("from", `@${Math.max(Math.ceil(first), 0)}`);
-    address.set("to", `@${Math.min(Math.floor(last), numMonths - 1)}`);
-    window.location.assign(`/?${address}`);
+  function pan(share) {
+    const step = Math.sign(share) *
+      Math.max(Math.abs(share) * (range[1] - range[0]), 1);
+    move(range[0] + step, range[1] + step);
   }
 
   const keys = {
@@ -170,79 +83,82 @@
     "+": () => zoom(0.6),
     "=": () => zoom(0.6),
     "-": () => zoom(1 / 0.6),
-    Home: () => move(-0.5, numMonths - 0.5),
-    Enter: () => narrow(...range),
+    Home: () => move(0, numMonths - 1),
+    Enter: () => {
+      const address = new URLSearchParams(box.dataset.query);
+      address.delete("page");
+      address.set("from", `@${range[0]}`);
+      address.set("to", `@${range[1]}`);
+      window.location.assign(`/?${address}`);
+    },
   };
+  box.addEventListener("keydown", (event) => {
+    const act = !event.ctrlKey && !event.metaKey && keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
 
-  function pan(share) {
-    const step = (range[1] - range[0]) * share;
-    move(range[0] + step, range[1] + step);
-  }
-
-  // Two fingers; one moves, which Plotly does.
-  const fingers = new Map();
-  let spread = 0;
-  function follow(event) {
-    if (!fingers.has(event.pointerId)) return;
-    fingers.set(event.pointerId, event.clientX);
-    if (fingers.size !== 2) return;
-    const [one, other] = fingers.values();
-    const width = Math.abs(one - other);
-    if (spread && width) {
-      const area = plot.getBoundingClientRect();
-      const share = ((one + other) / 2 - area.left) / area.width;
-      zoom(spread / width, range[0] + share * (range[1] - range[0]));
-    }
-    spread = width;
-    event.stopPropagation();
-  }
-  function lift(event) {
-    fingers.delete(event.pointerId);
-    spread = 0;
-  }
-
-  async function start() {
-    plot.className = "drawing";
-    range = clamp(...range);
-    box.append(plot);
-    if (!(await load())) {
-      plot.remove();
-      return;
-    }
-    box.querySelector("svg.chart").setAttribute("hidden", "");
-    box.classList.add("live");
-    box.tabIndex = 0;
-    box.setAttribute("role", "application");
-    box.setAttribute("aria-label", data.help);
-    plot.on("plotly_relayout", (change) => {
-      const first = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0];
-      const last = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
-      if (first === undefined) return;
-      range = clamp(Number(first), Number(last));
-      clearTimeout(timer);
-      timer = setTimeout(load, WAIT);
-    });
-    plot.on("plotly_click", (event) => {
-      const bar = bars[event.points[0].pointNumber];
-      if (bar) narrow(bar.first, bar.last);
-    });
-    box.addEventListener("keydown", (event) => {
-      const act = !event.ctrlKey && !event.metaKey && keys[event.key];
-      if (!act) return;
+  const place = (x) => {
+    const area = box.getBoundingClientRect();
+    return (x - area.left) / area.width;
+  };
+  box.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
-      act();
-    });
-    plot.addEventListener("pointerdown", (event) => {
-      if (event.pointerType === "touch") {
-        fingers.set(event.pointerId, event.clientX);
-      }
-    }, true);
-    plot.addEventListener("pointermove", follow, true);
-    for (const name of ["pointerup", "pointercancel"]) {
-      window.addEventListener(name, lift, true);
+      pan(event.deltaX / box.clientWidth);
+    } else if (event.ctrlKey || event.shiftKey) {
+      event.preventDefault();
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event.clientX));
     }
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  }
+  }, { passive: false });
 
-  start();
-})();
+  // One finger moves, two zoom; a drag does not open a link.
+  const fingers = new Map();
+  let moved = 0;
+  box.addEventListener("pointerdown", (event) => {
+    if (!fingers.size) moved = 0;
+    fingers.set(event.pointerId, event.clientX);
+  });
+  box.addEventListener("pointermove", (event) => {
+    showLabel(event);
+    if (!fingers.has(event.pointerId)) return;
+    const before = [...fingers.values()];
+    fingers.set(event.pointerId, event.clientX);
+    const after = [...fingers.values()];
+    if (after.length === 2) {
+      const [spread, width] = [before, after].map(([a, b]) => Math.abs(a - b));
+      moved = MIN_DRAG;
+      if (width) zoom(spread / width, place((after[0] + after[1]) / 2));
+    } else if (after.length === 1) {
+      moved += Math.abs(after[0] - before[0]);
+      if (moved >= MIN_DRAG) pan((before[0] - after[0]) / box.clientWidth);
+    }
+  });
+  for (const name of ["pointerup", "pointercancel"]) {
+    window.addEventListener(name, (event) => fingers.delete(event.pointerId));
+  }
+  box.addEventListener("click", (event) => {
+    if (moved >= MIN_DRAG) event.preventDefault();
+  }, true);
+  box.addEventListener("dragstart", (event) => event.preventDefault());
+
+  function showLabel(event) {
+    const part = event.target.closest("[data-label]");
+    label.hidden = !part;
+    if (!part) return;
+    label.textContent = part.dataset.label;
+    const edge = box.parentNode.getBoundingClientRect();
+    const room = edge.width - label.offsetWidth;
+    const x = event.clientX - edge.left - label.offsetWidth / 2;
+    label.style.left = `${Math.max(Math.min(x, room), 0)}px`;
+    label.style.top = `${box.offsetTop - label.offsetHeight - 2}px`;
+  }
+  box.addEventListener("pointerleave", () => { label.hidden = true; });
+
+  box.classList.add("live");
+  box.tabIndex = 0;
+  box.setAttribute("role", "application");
+  box.setAttribute("aria-label", box.dataset.help);
+  prepare();
+});
