@@ -58,11 +58,6 @@ _DAY = re.compile(
   rf"|(?P<ten_days>[上中下])旬)?"
   rf"(?:{_GAP}[（(]?(?P<second>{sexagenary.PAIR_PATTERN})[)）]?日?)?"
 )
-# 1587-05-03, 1587/5, 1587.5.3, -0476; a year alone is all of the text.
-_ISO_DATE = re.compile(
-  r"(?<![\d./-])(?P<year>[-−]?\d{3,4})(?P<mark>[-/.])(?P<month>\d{1,2})"
-  r"(?:(?P=mark)(?P<day>\d{1,2}))?(?![\d.])|\A\s*(?P<lone>[-−]?\d{3,4})\s*\Z"
-)
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 # From 744 to 758 years were written 載: 天寶十四載.
@@ -214,9 +209,10 @@ class DateReader(CalendarNames):
   def read(self, text: str) -> list[DateReading]:
     """Returns the readings of a date, as `parse_date` does."""
     text = _SPACE.sub("", unicode_text.normalize(text).text)
-    western = _ISO_DATE.fullmatch(text)
+    western = western_dates.NUMERIC_DATE.fullmatch(text)
     if western:
-      return self._read_western(text, _read_iso(western))
+      date = western_dates.read_numeric_date(western)
+      return self._read_western(text, date)
     bare = _BARE_YEAR.match(text)
     if bare:
       readings = self.read(f"{bare[0]}年{text[bare.end() :]}")
@@ -241,9 +237,10 @@ class DateReader(CalendarNames):
         continue  # 1580年代 is ten years
       if found is None and (match["common_year"] or is_year):
         found = match, cue
-    western = _ISO_DATE.search(text)
+    western = western_dates.NUMERIC_DATE.search(text)
     if western:
-      return self._read_western(text, _read_iso(western))
+      date = western_dates.read_numeric_date(western)
+      return self._read_western(text, date)
     if found and found[0]["common_year"]:
       return self._read_western(text, _read_common_date(*found, folded))
     if found:
@@ -763,27 +760,12 @@ def _read_common_date(
   )
 
 
-def _read_iso(match: re.Match[str]) -> western_dates.WesternDate:
-  year = int((match["year"] or match["lone"]).replace("−", "-"))
-  month, day = (match[part] and int(match[part]) for part in ("month", "day"))
-  return western_dates.WesternDate(match.start(), match.end(), year, month, day)
-
-
 def _find_western_days(
   text: str, date: western_dates.WesternDate
 ) -> tuple[int, int]:
   """Returns the first and last day of a Western date."""
-  year, month, day = date.year, date.month, date.day
   try:
-    if (year, month) == (0, 0):  # 0000-00-00 in tables: no date
-      raise ValueError
-    if day:
-      first = sexagenary.to_julian_day(year, month, day)
-      return first, first
-    first = sexagenary.to_julian_day(year, month or 1, 1)
-    years, next_month = divmod(month or 12, 12)
-    end = sexagenary.to_julian_day(year + years, next_month + 1, 1)
-    return first, end - 1
+    return western_dates.find_days(date)
   except ValueError:
     raise DateError(
       Note("reading.no_western", date=text[date.start : date.end]),

@@ -15,6 +15,7 @@ import dataclasses
 import re
 from typing import NamedTuple
 
+from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.numerals import (
   NUMERAL_PATTERN,
   UNIT_DIGITS,
@@ -170,6 +171,11 @@ _YEAR = re.compile(_YEAR_PATTERN)
 ISO_DATE = re.compile(
   r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
 )
+# 1587-05-03, 1587/5, 1587.5.3, -0476; a year alone is all of the text.
+NUMERIC_DATE = re.compile(
+  r"(?<![\d./-])(?P<year>[-−]?\d{3,4})(?P<mark>[-/.])(?P<month>\d{1,2})"
+  r"(?:(?P=mark)(?P<day>\d{1,2}))?(?![\d.])|\A\s*(?P<lone>[-−]?\d{3,4})\s*\Z"
+)
 _ISO_DAY = re.compile(
   r"(?<![\w.:/-])(?P<year>-?\d{4})-(?P<month>\d{2})-(?P<day>\d{2})(?![\w:/-])"
 )
@@ -227,6 +233,48 @@ def find_western_dates(text: str) -> list[WesternDate]:
         dates.append(date)
         taken[date.start : date.end] = [True] * (date.end - date.start)
   return sorted(dates, key=lambda date: date.start)
+
+
+def parse_civil_date(text: str) -> WesternDate | None:
+  """Returns the date that is all of a text, such as a cell; None if none is.
+
+  It has a year: 1587, 1587-05, 1587/5/3, "May 1587", "3 May 1587".
+  """
+  match = NUMERIC_DATE.fullmatch(text)
+  if match:
+    return read_numeric_date(match)
+  # Only after a word is a month alone one.
+  for prefix in ("", "in "):
+    found = find_western_dates(prefix + text)
+    if len(found) == 1 and found[0].year is not None:
+      (date,) = found
+      rest = (prefix + text)[: date.start] + (prefix + text)[date.end :]
+      if not re.search(r"\w", rest.removeprefix(prefix)):
+        return date
+  return None
+
+
+def read_numeric_date(match: re.Match[str]) -> WesternDate:
+  """Returns the date of a match of `NUMERIC_DATE`."""
+  year = int((match["year"] or match["lone"]).replace("−", "-"))
+  month, day = (match[part] and int(match[part]) for part in ("month", "day"))
+  return WesternDate(match.start(), match.end(), year, month, day)
+
+
+def find_days(date: WesternDate) -> tuple[int, int]:
+  """Returns the first and last Julian day number of a date with a year.
+
+  It is Julian before 15 October 1582. ValueError if there is no such date.
+  """
+  year, month, day = date.year, date.month, date.day
+  if (year, month) == (0, 0):  # 0000-00-00 in tables: no date
+    raise ValueError
+  if day:
+    first = sexagenary.to_julian_day(year, month, day)
+    return first, first
+  first = sexagenary.to_julian_day(year, month or 1, 1)
+  years, next_month = divmod(month or MONTHS_PER_YEAR, MONTHS_PER_YEAR)
+  return first, sexagenary.to_julian_day(year + years, next_month + 1, 1) - 1
 
 
 def parse_year(text: str) -> int:

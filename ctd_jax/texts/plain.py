@@ -30,7 +30,8 @@ _ERA_BEFORE = (
 )
 _ERA_AFTER = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _HEADING = re.compile(
-  rf"(?P<bracket>[\[(])?(?:(?P<before>{_ERA_BEFORE})\s*)?"
+  # 1074-03-02 is a day.
+  rf"(?!\d{{4}}-\d\d-\d\d)(?P<bracket>[\[(])?(?:(?P<before>{_ERA_BEFORE})\s*)?"
   r"(?P<year>\d{1,4}|[ivxlcdm]{1,15})(?:\s*[-–/]\s*(?P<last>\d{1,4}))?"
   rf"(?:\s*(?P<after>{_ERA_AFTER}))?[\])]?"
   r"(?P<end>\.?\s*(?:[—–]|--?)\s*|[.:,;]+\s+|[.:,;]*\s*\Z|(?P<space>\s+))",

@@ -176,6 +176,9 @@ def _add_row(
   )
   assembly = EntryAssembly()
   assembly.start_line(place)
+  if date:
+    # The text has it as printed; here it is for readers of other calendars.
+    assembly.add_note(date, place, "date")
   for index, cell in enumerate(filter(None, (date, text))):
     if index:
       # A date ends with its cell: 「二年」 and 「月食」 are not 二年月.

@@ -8,7 +8,13 @@ import pytest
 
 from ctd_jax import texts
 from ctd_jax.chronology.western_dates import find_western_dates
-from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  chronicle_input,
+  dating_warnings,
+  emissions,
+)
+from ctd_jax.dating.chronicle.calendar import load_calendar
 from ctd_jax.index.building import sources
 
 _HEAD = "# -*- mode: mandoku-view; -*-\n#+TITLE: 試\n#+PROPERTY: ID KR9z0009\n"
@@ -160,23 +166,66 @@ def test_a_cyclic_year_in_small_type_is_evidence(tmp_path, note):
 
 
 @pytest.mark.parametrize(
-  ("markup", "date"),
+  ("markup", "date", "expected"),
   [
-    ('<date when="1069-05-03"/>', "1069-05-03"),
-    ('<date notBefore="1070-01-01" notAfter="1070-12-31"/>', "1070"),
-    ('<date notBefore="1070-05-01" notAfter="1070-05-31">某</date>', "1070-05"),
-    ('<date notBefore="1070" notAfter="1080"/>', None),
-    ('<date when-iso="1070"/>', None),
+    (
+      '<date when="1069-05-03"/>',
+      "1069-05-03",
+      {("common days", (2111627, 2111627, 6))},
+    ),
+    (
+      '<date notBefore="1070-01-01" notAfter="1070-12-31"/>',
+      "1070",
+      {("common year", 1070)},
+    ),
+    (
+      '<date notBefore="1070-05-01" notAfter="1070-05-31">某</date>',
+      "1070-05",
+      {("common days", (2111990, 2112020, 6))},
+    ),
+    ('<date notBefore="1070" notAfter="1080"/>', None, set()),
+    ('<date when-iso="1070"/>', None, set()),
   ],
 )
-def test_dates_of_markup_are_evidence(tmp_path, markup, date):
+def test_dates_of_markup_are_evidence(tmp_path, markup, date, expected):
   text = _TEI.format(f"<p>{markup}王出</p>")
   (entry,) = read(tmp_path, text, "a.xml").entries
   dates = [note.text for note in entry.notes if note.kind == "date"]
   assert dates == ([date] if date else [])
   (statements,) = read_statements(tmp_path, text, "宋", "a.xml")
-  expected = {("common year", int(date[:4]))} if date else set()
   assert statements == expected
+
+
+@pytest.mark.parametrize(
+  ("date", "months"),
+  [
+    ("1602-03-02", {(1602, 2)}),
+    ("1602/3/2", {(1602, 2)}),
+    ("2 March 1602", {(1602, 2)}),
+    ("1602-02", {(1602, 1), (1602, 2)}),
+    ("February 1602", {(1602, 1), (1602, 2)}),
+    # Gregorian by ISO or Julian; the Julian one in words.
+    ("1074-03-02", {(1074, 1), (1074, 2)}),
+    ("2 March 1074", {(1074, 2)}),
+    ("1074", {(1074, month) for month in range(1, 13)}),
+    ("unknown", None),
+    ("1074-02-30", None),
+  ],
+)
+def test_a_column_has_western_dates(tmp_path, date, months):
+  path = tmp_path / "a.csv"
+  path.write_text(f"date,text\n{date},月食\n", encoding="utf-8")
+  (work,) = texts.read_works(path)
+  calendar = load_calendar("明" if "160" in date else "宋")
+  sections = chronicle_dating.read_all_sections(work.records, calendar)
+  warnings = dating_warnings.list_unread_dates(sections, work.records)
+  assert [date in str(note) for note in warnings] == [True] * (months is None)
+  if months is not None:
+    (statement,) = sections[0].statements
+    score = emissions.score_statement(statement, calendar)[:-1]
+    likely = score > score.max() - 5
+    years, numbers = calendar.years[likely], calendar.months[likely]
+    assert {*zip(years.tolist(), numbers.tolist(), strict=True)} == months
 
 
 def test_margin_dates_hyphens_and_long_s_of_early_print(tmp_path):

@@ -49,6 +49,12 @@ _FIRST_DAY_OF_REPUBLIC = 2419451
 _FIRST_DAY_OF_690 = 1973067
 _DAYS_PER_YEAR = 365.2425
 _MAX_DAYS_LATE = 60
+_DAYS_PER_LUNATION = 29.53
+# Earliest and latest month that a year of an early calendar began with, in
+# lunations from the one of the winter solstice (`date_features`), whose day is
+# the 27th of the twelfth month of the Julian calendar.
+_FIRST_OFFSET, _LAST_OFFSET = -1, 2
+_SOLSTICE = (12, 27)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +103,25 @@ class Readings:
   ) -> Bool[np.ndarray, " K"]:
     """Returns which lunations have a reading that matches."""
     return np.logical_or.reduceat(is_match, self.starts)
+
+  def bound_days(
+    self,
+  ) -> tuple[Float[np.ndarray, " V"], Float[np.ndarray, " V"]]:
+    """Returns the days that each month can begin with, and ends before."""
+    if self.day_spans is not None:
+      starts, lengths = self.day_spans.T.astype(float)
+      return starts, starts + lengths
+    years, year_of = np.unique(self.years, return_inverse=True)
+    solstices = np.array(
+      [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
+    )[year_of]
+    # The lunation of the solstice begins up to a lunation before it; a leap
+    # month can follow the twelfth.
+    starts = solstices + _DAYS_PER_LUNATION * (self.months - 2 + _FIRST_OFFSET)
+    stops = solstices + _DAYS_PER_LUNATION * (
+      self.months + _LAST_OFFSET + (self.months == MONTHS_PER_YEAR)
+    )
+    return starts, stops
 
   def take(self, rows: Int[np.ndarray, " n"]) -> Readings:
     """Returns some of the readings."""

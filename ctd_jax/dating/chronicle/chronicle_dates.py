@@ -21,6 +21,7 @@ from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_DAYS_STATEMENT,
   DAY_STATEMENTS,
   MONTH_DAY_STATEMENT,
   DatePart,
@@ -271,7 +272,12 @@ def _extend(
 
 def find_day_statement(section: Section) -> DateStatement | None:
   """Returns the first day that a section prints, or None."""
-  return find_statement(section, *DAY_STATEMENTS, MONTH_DAY_STATEMENT)
+  day = find_statement(section, *DAY_STATEMENTS, MONTH_DAY_STATEMENT)
+  common = find_statement(section, COMMON_DAYS_STATEMENT)
+  if day is None and common is not None:
+    first, last, days_later = common[1]
+    return common if first == last and not days_later else None
+  return day
 
 
 def _join_spans(spans: Collection[DaySpan]) -> tuple[DaySpan, ...]:
@@ -345,12 +351,14 @@ class MonthDays:
       spans += self._find_lunations(month, offset, is_leap=True)
       spans += tuple((first - 1, last + 1) for first, last in spans)
     for first, last in spans:
-      if name == MONTH_DAY_STATEMENT:
+      if name == COMMON_DAYS_STATEMENT:
+        day = number[0]
+      elif name == MONTH_DAY_STATEMENT:
         day = first + number - 1 if number > 0 else last + 1 + number
       else:
         past = number - sexagenary.cyclic_index_of_day(first)
         day = first + past % sexagenary.CYCLE_LENGTH
-      if day <= last:
+      if first <= day <= last:
         return day
     return None
 

@@ -41,7 +41,9 @@ from ctd_jax.utils.notes import Note
 
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000
-_YEAR_STATEMENTS = ("year", "common year", "cycle", "era", "unknown era")
+_YEAR_STATEMENTS = (
+  *("year", "common year", "common days", "cycle", "era", "unknown era"),
+)
 # A year stays if it is at least so probable for one section.
 _MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.

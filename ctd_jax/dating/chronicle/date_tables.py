@@ -164,6 +164,7 @@ PRINTED_NAMES = {
   "month day": "numbered days",
   "year": "years",
   "common year": "years of the common era",
+  "common days": "months or days of the common era",
   "cycle": "years of the cycle",
   "era": "eras without a year",
   "unknown era": "eras not in the calendar",

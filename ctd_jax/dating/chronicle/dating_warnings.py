@@ -15,6 +15,8 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
 )
 from ctd_jax.dating.chronicle.eras import UnknownEra
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_DAYS_STATEMENT,
+  COMMON_YEAR_STATEMENT,
   DAY_STATEMENTS,
   DateStatement,
   Section,
@@ -65,7 +67,10 @@ def _find_fitting_months(
   if name == "month":
     # A leap month may be printed without its mark.
     return readings.find_lunations(readings.have_number(values[0]))
-  if name in ("months", "season", "leap", "common year", "cycle"):
+  if name in (
+    *("months", "season", "leap", "cycle"),
+    *(COMMON_YEAR_STATEMENT, COMMON_DAYS_STATEMENT),
+  ):
     return readings.find_lunations(
       emissions.match_readings(name, values[0], readings)
     )
@@ -82,6 +87,9 @@ def format_statement(statement: DateStatement) -> str:
     return dates.SEASONS[values[0]]
   if name in DAY_STATEMENTS:
     return f"{name} {sexagenary.format_cyclic_index(values[0])}"
+  if name == COMMON_DAYS_STATEMENT:
+    days = map(sexagenary.to_gregorian_dates, values[0][:2])
+    return "/".join(dict.fromkeys(map(sexagenary.format_date, days)))
   if name == "cycle":
     return f"year {sexagenary.format_cyclic_index(values[0])}"
   if name == "leap":
@@ -123,7 +131,25 @@ def list_lacking(
   return [
     *list_unknown_eras(records, sections, calendar),
     *list_missing_dates(sections, records, calendar),
+    *list_unread_dates(sections, records),
   ]
+
+
+def list_unread_dates(
+  sections: Sequence[Section], records: Sequence[Entry]
+) -> list[Note]:
+  """Returns a warning of dates in columns and markup that say nothing."""
+  dated = {section.record for section in sections if section.statements}
+  unread = [
+    note
+    for number, record in enumerate(records)
+    for note in record.notes
+    if note.kind == "date" and number not in dated
+  ]
+  if not unread:
+    return []
+  count = _count_mentions(len(unread), unread[0].place)
+  return [Note("problem.warning.unread", date=unread[0].text, count=count)]
 
 
 def list_unknown_eras(

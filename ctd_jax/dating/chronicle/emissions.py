@@ -20,6 +20,7 @@ from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import transition_model
 from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_DAYS_STATEMENT,
   COMMON_YEAR_STATEMENT,
   CYCLE_STATEMENT,
   DAY_STATEMENTS,
@@ -60,6 +61,8 @@ LOG_ERROR_ODDS = {
   "named year": -14.0,
   # An astronomical year, 「（1900年）」.
   "common year": -9.0,
+  # The same with its month or day.
+  "common days": -14.0,
   "cycle": -4.0,
   # Brackets or small type mark the year of an entry. It is misprinted more
   # rarely than the number of a year.
@@ -83,6 +86,7 @@ _LOG_OUTSIDE_CHANCES = {
   "year": -6.0,
   "named year": LOG_ERROR_ODDS["named year"],
   "common year": -6.0,
+  "common days": LOG_ERROR_ODDS["common days"],
   "cycle": -6.0,
   "marked cycle": -6.0,
   "era": LOG_ERROR_ODDS["era"],
@@ -90,6 +94,8 @@ _LOG_OUTSIDE_CHANCES = {
 }
 # 閏五月 where 閏四月 is computed, or an ordinary 五月; 五月 for 閏五月.
 _LOG_NEAR_LEAP_ODDS = -2.0
+# That a numeric date before 1582 is Julian and not Gregorian, as ISO has it.
+_JULIAN_CHANCE = 0.4
 # A year of a reign that the calendar has no more.
 _LOG_PAST_YEAR_ODDS = -9.0
 # A stretch of the text about another time (see `eras`): as much
@@ -344,6 +350,8 @@ def match_readings(
     return np.isin(months, value)
   if name == "season":
     return (months - 1) // 3 == value
+  if name == COMMON_DAYS_STATEMENT:
+    return _measure_common_days(*value, readings) > 0
   if name == "month day":
     # Every month has 29 days.
     if readings.day_spans is None or value < 30:
@@ -370,6 +378,9 @@ def _score_readings(
     is_near = abs(readings.months - value) <= readings.is_leap
   near_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
   log_p = np.where(match_readings(name, value, readings), 0.0, near_odds)
+  if name == COMMON_DAYS_STATEMENT:
+    shares = _measure_common_days(*value, readings)
+    return np.log(np.maximum(shares, np.exp(log_odds)))
   reign_name = (
     arguments[1] if len(arguments) > 1 and name != CYCLE_STATEMENT else None
   )
@@ -384,6 +395,20 @@ def _score_readings(
     weight = np.where(is_of_reign, -readings.log_weights, 0.0)
     log_p = np.where(is_of_reign, log_p + weight, np.minimum(log_p, near_odds))
   return log_p
+
+
+def _measure_common_days(
+  first: int, last: int, days_later: int, readings: Readings
+) -> Float[np.ndarray, " V"]:
+  """Returns the share of a Western month or day that each month holds."""
+  starts, stops = readings.bound_days()
+  share = np.zeros(len(starts))
+  for days, chance in ((0, 1 - _JULIAN_CHANCE), (days_later, _JULIAN_CHANCE)):
+    common = np.minimum(stops, last + days + 1) - np.maximum(
+      starts, first + days
+    )
+    share += chance * common.clip(0) / (last + 1 - first)
+  return share
 
 
 def name_calendars(section: Section) -> Section:

@@ -75,6 +75,9 @@ DOUBTFUL_MONTH_STATEMENT = "doubtful month"
 UNKNOWN_ERA_STATEMENT = "unknown era"
 # Astronomical year, 「（1900年）」.
 COMMON_YEAR_STATEMENT = "common year"
+# First and last day of a month or day of the common era, as Julian day numbers,
+# and by how many days later they are if a numeric date is Julian.
+COMMON_DAYS_STATEMENT = "common days"
 # Year of the cycle, and whether brackets or small type set it apart.
 CYCLE_STATEMENT = "cycle"
 # Years since the last that is printed; a section has the year itself.
@@ -249,6 +252,7 @@ _KIND_OF_STATEMENT = {
   "month": MONTH,
   "doubtful month": MONTH,
   "months": MONTH,
+  COMMON_DAYS_STATEMENT: MONTH,
   "leap": MONTH,
   "season": SEASON,
   "year": YEAR,

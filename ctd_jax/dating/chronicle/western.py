@@ -15,7 +15,7 @@ import numpy as np
 from ctd_jax.chronology import reigns as reigns_lib
 from ctd_jax.chronology import sexagenary, western_dates
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Reign, Timeline
-from ctd_jax.chronology.western_dates import ISO_DATE, WesternDate
+from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.dating.chronicle.calendar import (
   MAX_YEAR,
   Calendar,
@@ -23,6 +23,7 @@ from ctd_jax.dating.chronicle.calendar import (
   Readings,
 )
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_DAYS_STATEMENT,
   COMMON_YEAR_STATEMENT,
   MONTH,
   NAMED,
@@ -287,14 +288,18 @@ def add_editors_dates(
 ) -> list[Section]:
   """Returns sections with the dates of markup and margins as statements.
 
-  A date counts for the section that it stands in, unless that prints a year.
+  A date counts for the section that it stands in, unless that prints a year
+  and the date is not at its head.
   """
   result = []
   for section in sections:
     for note in records[section.record].notes:
       if note.kind == "date" and (
         section.start <= note.position < section.stop
-        and not find_statement(section, "year", COMMON_YEAR_STATEMENT)
+        and (
+          note.position == section.start
+          or not find_statement(section, "year", COMMON_YEAR_STATEMENT)
+        )
       ):
         section = _add_editors_date(section, note.text, is_western_text)
     result.append(section)
@@ -304,23 +309,39 @@ def add_editors_dates(
 def _add_editors_date(
   section: Section, text: str, is_western_text: bool
 ) -> Section:
-  iso = ISO_DATE.fullmatch(text)
-  heading = None if iso else match_year_heading(text)
-  if not iso and not heading:
+  text = normalize(text).text.strip()
+  date = western_dates.parse_civil_date(text) or match_year_heading(text)
+  if date is None:
     return section
-  year = int(iso[1]) if iso else heading.year
-  if not is_western_text:
-    statements = [(COMMON_YEAR_STATEMENT, year)]
-  else:
-    statements = [_state_year(year, True)]
+  month, day = getattr(date, "month", None), getattr(date, "day", None)
+  if is_western_text:
     printed = {name for name, *_ in section.statements}
-    if iso and iso[2] and not printed & {"month", "months"}:
-      statements.append(("month", int(iso[2])))
-      if iso[3] and "month day" not in printed:
-        statements.append(("month day", int(iso[3])))
+    year = find_statement(section, "year")
+    statements = [] if year else [_state_year(date.year, True)]
+    if year and year[2] != _state_year(date.year, True)[2]:
+      return section
+    if month and not printed & {"month", "months"}:
+      statements.append(("month", month))
+      if day and "month day" not in printed:
+        statements.append(("month day", day))
+  elif not month:
+    statements = [(COMMON_YEAR_STATEMENT, date.year)]
+  else:
+    try:
+      first, last = western_dates.find_days(date)
+    except ValueError:  # 1587-02-30
+      return section
+    days_later = 0
+    if western_dates.NUMERIC_DATE.fullmatch(text):
+      # ISO counts by the Gregorian calendar before 1582 too.
+      start = np.array([date.year, month, 1])
+      days_later = sexagenary.to_julian_day(*start.tolist())
+      days_later -= int(sexagenary.from_gregorian_dates(start))
+    days = first - days_later, last - days_later, days_later
+    statements = [(COMMON_DAYS_STATEMENT, days)]
   return dataclasses.replace(
     section,
-    kind=max(section.kind, NAMED if is_western_text else YEAR),
+    kind=max(section.kind, NAMED),
     statements=(*statements, *section.statements),
   )
 

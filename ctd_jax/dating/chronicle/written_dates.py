@@ -9,12 +9,11 @@ Axes: K months of the calendar, M memberships in reigns.
 """
 
 import calendar as civil_calendar
-import dataclasses
 import re
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from ctd_jax.chronology import dates, reigns, sexagenary, western_dates
 from ctd_jax.chronology.dates import SEASONS, DateCue
@@ -30,12 +29,6 @@ FORMS = Note("problem.forms")
 _LEAP_LABEL = re.compile(r"(\d{1,2})L(?=月)")
 _LOOKS_ISO = re.compile(r"[-\d.~?%X{}\[\]]+")
 _OPEN_ENDS = ("", "..")
-_DAYS_PER_LUNATION = 29.53
-# Earliest and latest month that a year of an early calendar began with, in
-# lunations from the one of the winter solstice (`date_features`), whose day is
-# the 27th of the twelfth month of the Julian calendar.
-_FIRST_OFFSET, _LAST_OFFSET = -1, 2
-_SOLSTICE = (12, 27)
 
 
 class AmbiguousDateError(ValueError):
@@ -111,7 +104,9 @@ def _find_months_of_date(
       last = _count_months(int(match["year"]), month or MONTHS_PER_YEAR)
       stops = starts + 1
     else:
-      starts, stops = _bound_days(calendar)
+      starts, stops = calendar.readings.take(
+        calendar.readings.starts
+      ).bound_days()
     is_after, is_before = stops > first, starts <= last
     return is_after & is_before, is_after, is_before
   if _LOOKS_ISO.fullmatch(text):
@@ -148,28 +143,6 @@ def _read_iso_days(match: re.Match[str]) -> tuple[int, int]:
   return first, last
 
 
-def _bound_days(
-  calendar: Calendar,
-) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-  """Returns the day that each month can begin with, and that it ends before."""
-  if calendar.day_spans is not None:
-    starts, lengths = calendar.day_spans.T.astype(float)
-    return starts, starts + lengths
-  years, year_of = np.unique(calendar.years, return_inverse=True)
-  solstices = np.array(
-    [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
-  )[year_of]
-  # The lunation of the solstice begins up to a lunation before it; a leap month
-  # can follow the twelfth.
-  starts = solstices + _DAYS_PER_LUNATION * (
-    calendar.months - 2 + _FIRST_OFFSET
-  )
-  stops = solstices + _DAYS_PER_LUNATION * (
-    calendar.months + _LAST_OFFSET + (calendar.months == MONTHS_PER_YEAR)
-  )
-  return starts, stops
-
-
 def _count_months(
   year: Int[np.ndarray, " K"] | int, month: Int[np.ndarray, " K"] | int
 ) -> Int[np.ndarray, " K"] | int:
@@ -181,26 +154,12 @@ def _find_western_months(
   text: str, calendar: Calendar
 ) -> Bool[np.ndarray, " K"]:
   """Returns which months of the common era a text names, "June 787"."""
-  # Only after a word is a month alone one: "in June 787".
-  dates = western_dates.find_western_dates(text)
-  if not dates or dates[0].year is None:
-    prefix = "in "
-    dates = western_dates.find_western_dates(prefix + text)
-    dates = [
-      dataclasses.replace(
-        date, start=max(date.start - len(prefix), 0), end=date.end - len(prefix)
-      )
-      for date in dates
-    ]
-  if (
-    len(dates) != 1
-    or dates[0].year is None
-    or text[: dates[0].start] + text[dates[0].end :]
-  ):
+  date = western_dates.parse_civil_date(text)
+  if date is None:
     raise ValueError(Note("problem.date.western", text=text))
-  is_named = calendar.years == dates[0].year
-  if dates[0].month is not None:
-    is_named &= calendar.months == dates[0].month
+  is_named = calendar.years == date.year
+  if date.month is not None:
+    is_named &= calendar.months == date.month
   return is_named
 
 
