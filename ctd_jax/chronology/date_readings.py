@@ -60,8 +60,6 @@ _DAY = re.compile(
 )
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
-# From 744 to 758 years were written 載: 天寶十四載.
-_YEAR_SIGN = re.compile(rf"(?<=[元{numerals.UNIT_DIGITS}十\d])載(?!初)")
 # 甲申三月十九日: a year, for a day would stand behind its month.
 _BARE_YEAR = re.compile(
   rf"\A{sexagenary.PAIR_PATTERN}"
@@ -220,7 +218,7 @@ class DateReader(CalendarNames):
         dataclasses.replace(it, text=it.text.replace("年", "", 1))
         for it in readings
       ]
-    folded = _YEAR_SIGN.sub("年", numerals.fold_script(text))
+    folded = numerals.fold_script(text)
     found = first = None
     for match, cue in dates.iterate_matches(folded, self.timeline):
       if cue.reign:

@@ -140,7 +140,9 @@ _ERA_WITH_CYCLE_PATTERN = (
 _NO_YEAR_OF_ERA = re.compile("(?:改元|改年|建元|年號|[為曰號居在入還據屯都])$")
 # 「哪一年」 asks for a year and names none.
 _YEAR_PATTERN = (
-  rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
+  rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))"
+  # From 744 to 758 years were written 載: 天寶十四載.
+  r"(?:年|(?(reign)載(?!初)|(?!)))"
 )
 _IN_NUMBER = f"0-9０-９{NUMERAL_CHARACTERS}"
 # The first characters of a date without a name.

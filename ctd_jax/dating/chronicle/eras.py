@@ -32,7 +32,9 @@ from ctd_jax.texts.works import Entry
 from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
-_YEAR = re.compile(rf"(?P<year>元|{numerals.REGNAL_NUMERAL_PATTERN})年")
+_YEAR = re.compile(
+  rf"(?P<year>元|{numerals.REGNAL_NUMERAL_PATTERN})(?:年|(?P<old>[載载])(?!初))"
+)
 # Years counted by the ruler alone have these for names; 「前元年」 is none.
 _NAMES_OF_PARTS = ("前元", "中元", "後元")
 # Before a name that is a place or a word too: 居長安三年, 天下太平三年.
@@ -103,11 +105,15 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
       head = len(folded) - len(folded.lstrip(_ORNAMENT))
     arguments = folded, match, calendar.timeline
     era = (
-      _read_longer_era(*arguments, head)
-      or _read_known_era(*arguments)
-      or _read_known_ruler(*arguments, head)
-      or _read_strange_ruler(*arguments, head)
-      or _read_strange_era(*arguments, head)
+      _read_known_era(*arguments)
+      if match["old"]
+      else (
+        _read_longer_era(*arguments, head)
+        or _read_known_era(*arguments)
+        or _read_known_ruler(*arguments, head)
+        or _read_strange_ruler(*arguments, head)
+        or _read_strange_era(*arguments, head)
+      )
     )
     if era is not None:
       if not era.known:

@@ -32,7 +32,7 @@ def is_punctuated(text: str) -> bool:
 
 # Only dates are spelt alike here; `chronology.glyphs` folds what editions are
 # compared by. 曆 was taboo when the 四庫全書 was written: 慶厯 is 慶曆. From
-# 744 to 758 years were written 載.
+# 744 to 758 years were written 載; the grammar knows those of an era.
 
 _SPELLINGS = (
   "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊 明眀"
@@ -40,10 +40,11 @@ _SPELLINGS = (
 _fold_spellings = numerals.make_replacer(
   {variant: group[0] for group in _SPELLINGS.split() for variant in group[1:]}
 )
-# 天寶十四載十一月, but not 千載.
+# 「十四載十一月」, 「三載，改元」, but not 千載.
 _YEAR_SIGN = re.compile(
   rf"(?<=[元{numerals.UNIT_DIGITS}十])載"
   rf"(?=，?(?:[春夏秋冬正閏]|[{numerals.UNIT_DIGITS}十]+月))"
+  rf"|(?:(?<=\A[元{numerals.UNIT_DIGITS}])|(?<=\A十[{numerals.UNIT_DIGITS}]))載(?=[，、])"
 )
 
 
