@@ -46,6 +46,10 @@ _FOLLOWERS = ("楊吳", "吳越", "馬楚", "南平", "閩", "南唐")
 _LONGEST_ERA = 6  # characters, 天授禮法延祚
 _TEN_DAYS = {"上": (1, 10), "中": (11, 20), "下": (21, 30)}
 _GAP = r"[，、．.,\s]*"
+# 上元 is an era too.
+_NAMES_OF_DAYS = (
+  f"(?:{'|'.join(sorted(_DAYS_BY_NAME, key=len, reverse=True))})(?!元年)"
+)
 # What follows a month: 「廿六日」, 「六日戊申」, 「丁酉朔六日壬寅」.
 # The group is atomic: 「三月十五年」 has no tenth day.
 _NUMBER = rf"初?(?P<number>(?>{numerals.NUMERAL_PATTERN}))"
@@ -54,10 +58,12 @@ _DAY = re.compile(
   rf"(?=初?{numerals.NUMERAL_PATTERN}日|{sexagenary.PAIR_PATTERN}))?"
   rf"(?P<first>{sexagenary.PAIR_PATTERN})?日?{_GAP}"
   rf"(?:{_NUMBER}(?![年月旬歲])日?"
-  rf"|(?P<name>{'|'.join(sorted(_DAYS_BY_NAME, key=len, reverse=True))})日?"
+  rf"|(?P<name>{_NAMES_OF_DAYS})日?"
   rf"|(?P<ten_days>[上中下])旬)?"
   rf"(?:{_GAP}[（(]?(?P<second>{sexagenary.PAIR_PATTERN})[)）]?日?)?"
 )
+# Behind a date without one: the number is wrong.
+_MONTH = re.compile(rf"{_GAP}(?P<number>{numerals.NUMERAL_PATTERN})月")
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 # 甲申三月十九日: a year, for a day would stand behind its month.
@@ -218,7 +224,7 @@ class DateReader(CalendarNames):
         dataclasses.replace(it, text=it.text.replace("年", "", 1))
         for it in readings
       ]
-    folded = numerals.fold_script(text)
+    folded = dates.TWENTY.sub("廿", numerals.fold_script(text))
     found = first = None
     for match, cue in dates.iterate_matches(folded, self.timeline):
       if cue.reign:
@@ -393,6 +399,10 @@ class DateReader(CalendarNames):
         day = PrintedDay(day.end)
       else:
         notes = [*notes, Note("reading.pair_as_day", day=day.pair)]
+    wrong = not has_month and _MONTH.match(match.string, match.end())
+    if wrong:
+      number = numerals.parse_numeral(wrong["number"])
+      faults.append(Note("reading.no_month", number=number))
     if not months and has_month:
       leaps = [month for month in year if self._is_leap[month]]
       faults.append(

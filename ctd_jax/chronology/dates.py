@@ -75,10 +75,22 @@ MONTH_NAMES |= {
 }
 # Days by name; -1 is the last one, whatever the month's length. 朔 is not here:
 # it stands after a pair too.
-DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1, "元日": 1, "元旦": 1}
-DAYS_BY_NAME |= {"歲除": -1, "除夕": -1}
-# Days that belong to one month, printed or not.
-MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "歲除": 12, "除夕": 12}
+DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1}
+# Days that belong to one month, printed or not: name -> month, day.
+_FESTIVALS = {
+  **dict.fromkeys(("元日", "元旦"), (1, 1)),
+  "上元": (1, 15),
+  **dict.fromkeys(("端午", "端陽"), (5, 5)),
+  "七夕": (7, 7),
+  "中秋": (8, 15),
+  **dict.fromkeys(("重陽", "重九"), (9, 9)),
+  "臘八": (12, 8),
+  **dict.fromkeys(("歲除", "除夕"), (12, -1)),
+}
+MONTHS_BY_DAY = {name: month for name, (month, _) in _FESTIVALS.items()}
+DAYS_BY_NAME |= {name: day for name, (_, day) in _FESTIVALS.items()}
+# 「念四日」 is the 24th.
+TWENTY = re.compile(f"念(?=[{UNIT_DIGITS}]日)")
 # Not 正月, which was two months before it in 690-700.
 FIRST_BY_NUMBER = re.compile(f"(?<![{UNIT_DIGITS}十有廿卄卅卌])[一1１]月")
 _MONTH_PATTERN = (

@@ -114,6 +114,8 @@ def test_readings_of_a_shared_name_are_ranked():
     # 丙寅 is in 二月 and 四月.
     ("萬曆十五年三月丙寅", "reading.no_day", "1587-04-08/1587-05-07"),
     ("萬曆十五年三月三十一日", "reading.no_number", "1587-04-08/1587-05-07"),
+    ("萬曆十五年十三月", "reading.no_month", "1587-02-07/1588-01-27"),
+    ("萬曆十五年春十四月三日", "reading.no_month", "1587-02-07/1587-05-07"),
     ("萬曆十五年四月三十日", "reading.no_number", "1587-05-08/1587-06-05"),
     ("萬曆十五年三月五日乙卯", "reading.day_differs", "1587-05-03"),
     ("萬曆十五年三月甲子朔乙卯", "reading.new_moon", "1587-05-03"),
@@ -281,6 +283,7 @@ def test_the_second_day_after_an_era_is_contradicted():
     ("天寶十四載十一月", "0755-12-12/0756-01-10"),
     ("天宝三载", "0744-01-24/0745-02-09"),
     ("至德二載正月", "0757-01-29/0757-02-26"),
+    ("天寶十四載", "0755-02-20/0756-02-08"),
   ],
 )
 def test_years_may_be_written_zai(text, edtf):
@@ -338,3 +341,19 @@ def test_years_are_counted_for_the_longest_era_of_a_name():
 def test_a_day_without_a_month_is_unread(text):
   with pytest.raises(DateError):
     date_readings.parse_date(text)
+
+
+@pytest.mark.parametrize(
+  ("text", "edtf"),
+  [
+    ("後至元元年十一月廿三日", "1335-12-16"),
+    ("元后至元六年正月", "1340-02-06/1340-03-06"),
+    ("前至元三十一年正月", "1294-02-04/1294-03-05"),
+    ("洪武八年二月念四日", "1375-04-03"),
+    ("洪武八年端午", "1375-06-12"),
+    ("洪武八年八月中秋日", "1375-09-18"),
+    ("洪武九年上元", "1376-02-13"),
+  ],
+)
+def test_names_of_eras_and_days_have_one_reading(text, edtf):
+  assert read_days(text, "元,明") == [edtf]

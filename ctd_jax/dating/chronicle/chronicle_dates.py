@@ -24,6 +24,7 @@ from ctd_jax.dating.chronicle.sections import (
   COMMON_DAYS_STATEMENT,
   DAY_STATEMENTS,
   MONTH_DAY_STATEMENT,
+  NUMBERED_DAY_STATEMENT,
   DatePart,
   DateStatement,
   Section,
@@ -233,8 +234,21 @@ def _locate_section(
   section = dates.sections[row]
   offset = None if dates.offsets is None else int(dates.offsets[row])
   is_leap = any(name == "leap" for name, *_ in section.statements)
-  statement = find_day_statement(section)
-  day = statement and month_days.find_day(month, statement, offset, is_leap)
+  statements = [statement] if (statement := find_day_statement(section)) else []
+  numbered = find_statement(section, NUMBERED_DAY_STATEMENT)
+  if numbered:
+    # Where they differ the day is one of them. A pair is copied with more care.
+    number, pair = numbered[1]
+    statements = [(DAY_STATEMENTS[0], pair), (MONTH_DAY_STATEMENT, number)]
+
+  def find_days(ordinal: int) -> list[int]:
+    days = (
+      month_days.find_day(ordinal, statement, offset, is_leap)
+      for statement in statements
+    )
+    return [day for day in days if day is not None]
+
+  day = next(iter(find_days(month)), None)
   months = {month}
   if not dates.is_fixed[row] and dates.probabilities[row, 0] < CERTAIN:
     months.update(dates.credible.months_of(row).tolist())
@@ -243,18 +257,14 @@ def _locate_section(
     months = _extend(months, section.extent, dates.calendar)
   spans = set()
   for ordinal in months:
-    day_there = statement and month_days.find_day(
-      ordinal, statement, offset, is_leap
-    )
-    spans.add(
-      month_days.find_span(ordinal, offset, is_leap)
-      if day_there is None
-      else (day_there, day_there)
+    spans.update(
+      [(day_there, day_there) for day_there in find_days(ordinal)]
+      or [month_days.find_span(ordinal, offset, is_leap)]
     )
   return SectionDays(
     day,
     _join_spans(spans),
-    statement is not None and day is None and month_days.knows_days(offset),
+    bool(statements) and day is None and month_days.knows_days(offset),
     day is None and not month_days.has_table,
     tuple(sorted(months)),
   )

@@ -48,6 +48,7 @@ _BARE_YEAR = re.compile(
   rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
   "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
 )
+_ANY_MONTH = re.compile(rf"(?P<number>{numerals.NUMERAL_PATTERN})月(?!餘)")
 # At the start of a sentence, or after a bracket that names the year.
 _NAMED_MONTH = re.compile(
   r"(?:(?<=[。！？；○\s）)〕\]])|^)"
@@ -83,6 +84,7 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   dates = _name_unknown_eras(dates, text, calendar)
   dates += _find_bare_years(text, dates)
   dates += _find_named_months(text, dates)
+  dates += _find_wrong_months(text, dates)
   dates = [_include_same(date, text) for date in dates]
   dates = _name_parts_of_reigns(dates, text, calendar)
   dates += implied_dates.find_numbered_days(text, dates)
@@ -260,6 +262,27 @@ def _find_bare_years(
     )
     for match in _BARE_YEAR.finditer(text)
     if match.start() not in date_positions
+  ]
+
+
+def _find_wrong_months(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the months that no year has, right after a year: 「十三月」."""
+  # They say nothing, but the reader is told.
+  part = DatePart.MONTH
+  return [
+    PrintedDate(
+      *match.span(),
+      part,
+      part,
+      MONTH,
+      (("month", numerals.parse_numeral(match["number"])),),
+    )
+    for date in dates
+    if date.last_part < part
+    and not date.may_be_length
+    and (match := _ANY_MONTH.match(text, date.end))
   ]
 
 

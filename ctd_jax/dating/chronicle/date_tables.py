@@ -162,6 +162,7 @@ PRINTED_NAMES = {
   "first day": "first days of months",
   "last day": "last days of months",
   "month day": "numbered days",
+  "numbered day": "numbered days with their pair",
   "year": "years",
   "common year": "years of the common era",
   "common days": "months or days of the common era",

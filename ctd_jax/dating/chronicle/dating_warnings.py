@@ -18,6 +18,7 @@ from ctd_jax.dating.chronicle.sections import (
   COMMON_DAYS_STATEMENT,
   COMMON_YEAR_STATEMENT,
   DAY_STATEMENTS,
+  NUMBERED_DAY_STATEMENT,
   DateStatement,
   Section,
 )
@@ -44,12 +45,17 @@ def find_contradictions(
     if dates.is_outside(month):
       continue
     for statement in section.statements:
+      if statement[0] in DAY_STATEMENTS:
+        continue
       if statement not in fits:
         fits[statement] = _find_fitting_months(statement, dates.calendar)
       if not fits[statement][month]:
         contradictions.append((row, statement))
-    if dates.days[row].lacks_day:
-      contradictions.append((row, find_day_statement(section)))
+    day = find_day_statement(section)
+    if dates.days[row].lacks_day or (
+      day and not _find_fitting_months(day, dates.calendar)[month]
+    ):
+      contradictions.append((row, day))
   return contradictions
 
 
@@ -67,8 +73,12 @@ def _find_fitting_months(
   if name == "month":
     # A leap month may be printed without its mark.
     return readings.find_lunations(readings.have_number(values[0]))
+  if name in DAY_STATEMENTS[1:] and readings.day_spans is not None:
+    return readings.find_lunations(
+      emissions.match_readings(name, values[0], readings)
+    )
   if name in (
-    *("months", "season", "leap", "cycle"),
+    *("months", "season", "leap", "cycle", NUMBERED_DAY_STATEMENT),
     *(COMMON_YEAR_STATEMENT, COMMON_DAYS_STATEMENT),
   ):
     return readings.find_lunations(
@@ -87,6 +97,9 @@ def format_statement(statement: DateStatement) -> str:
     return dates.SEASONS[values[0]]
   if name in DAY_STATEMENTS:
     return f"{name} {sexagenary.format_cyclic_index(values[0])}"
+  if name == NUMBERED_DAY_STATEMENT:
+    number, pair = values[0]
+    return f"day {number} {sexagenary.format_cyclic_index(pair)}"
   if name == COMMON_DAYS_STATEMENT:
     days = map(sexagenary.to_gregorian_dates, values[0][:2])
     return "/".join(dict.fromkeys(map(sexagenary.format_date, days)))

@@ -27,6 +27,7 @@ from ctd_jax.dating.chronicle.sections import (
   MONTH,
   NAMED,
   NO_DATE,
+  NUMBERED_DAY_STATEMENT,
   SEASON,
   STREAM,
   TOLD_MONTH,
@@ -56,7 +57,11 @@ LOG_ERROR_ODDS = {
   "first day": -6.0,
   "last day": -6.0,
   "month day": -3.0,
+  # One of number and pair is wrong, or the month is.
+  "numbered day": -3.0,
   "year": -9.0,
+  # A year beside the pair of a near one.
+  "doubtful year": -5.0,
   # A reign with its year: nothing but the whole text says otherwise.
   "named year": -14.0,
   # An astronomical year, 「（1900年）」.
@@ -83,8 +88,10 @@ _LOG_OUTSIDE_CHANCES = {
   "first day": -5.0,
   "last day": -5.0,
   "month day": 0.0,
+  "numbered day": 0.0,
   "year": -6.0,
   "named year": LOG_ERROR_ODDS["named year"],
+  "doubtful year": LOG_ERROR_ODDS["doubtful year"],
   "common year": -6.0,
   "common days": LOG_ERROR_ODDS["common days"],
   "cycle": -6.0,
@@ -302,8 +309,8 @@ def _score_months(
   log_odds = LOG_ERROR_ODDS[name_evidence(statement)]
   if name == "unknown era":
     return np.full(len(calendar), log_odds, np.float32)
-  if name in ("year", "era"):
-    regnal_year = arguments[1] if name == "year" else 1
+  if name in ("year", "doubtful year", "era"):
+    regnal_year = 1 if name == "era" else arguments[1]
     is_match = find_reign_years(arguments[0], regnal_year, calendar)
     # A year that the table lacks is evidence of nothing.
     if not is_match.any():
@@ -350,6 +357,16 @@ def match_readings(
     return np.isin(months, value)
   if name == "season":
     return (months - 1) // 3 == value
+  if name in (NUMBERED_DAY_STATEMENT, *DAY_STATEMENTS[1:]):
+    if readings.day_spans is None:
+      return np.ones(len(months), bool)
+    first, length = readings.day_spans.T
+    if name == NUMBERED_DAY_STATEMENT:
+      number, value = value
+    else:
+      number = 1 if name == DAY_STATEMENTS[1] else -1
+    day = first + number - 1 if number > 0 else first + length + number
+    return sexagenary.cyclic_index_of_day(day) == value
   if name == COMMON_DAYS_STATEMENT:
     return _measure_common_days(*value, readings) > 0
   if name == "month day":
@@ -377,7 +394,10 @@ def _score_readings(
   elif name == "leap" and value:
     is_near = abs(readings.months - value) <= readings.is_leap
   near_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
-  log_p = np.where(match_readings(name, value, readings), 0.0, near_odds)
+  is_match = match_readings(name, value, readings)
+  if name in ("month", "month day") and not is_match.any():
+    return np.zeros(len(is_match))  # 「十三月」 says nothing
+  log_p = np.where(is_match, 0.0, near_odds)
   if name == COMMON_DAYS_STATEMENT:
     shares = _measure_common_days(*value, readings)
     return np.log(np.maximum(shares, np.exp(log_odds)))
@@ -436,17 +456,22 @@ def count_years(
   what the text counts after it.
   """
   counts: dict[str, collections.Counter[tuple[int, int]]] = {}
-  for section in sections:
+  doubtful = set()
+  for number_of_section, section in enumerate(sections):
     cycle = find_statement(section, CYCLE_STATEMENT)
     _, era, number = find_statement(section, "year") or (None, None, 0)
     if not cycle or era is None or not number:
       continue
+    offsets = set()
     for row in calendar.find_reigns(era):
       first = calendar.timeline.reigns[row].accession
       printed = sexagenary.cyclic_index_of_year(first + number - 1)
       offset = (cycle[1] - int(printed) + 30) % 60 - 30
+      offsets.add(abs(offset))
       if abs(offset) <= _MAX_MISCOUNT:
         counts.setdefault(era, collections.Counter())[first, offset] += 1
+    if 0 < min(offsets, default=0) <= _MAX_MISCOUNT:
+      doubtful.add(number_of_section)
   first_years = {}
   for era, found in counts.items():
     # Eras of one name are told apart by those that need no other count.
@@ -456,13 +481,20 @@ def count_years(
     # One year alone is misprinted.
     if pair[1] and count >= _MIN_COUNTED:
       first_years[era] = sum(pair)
-  if not first_years:
+  if not first_years and not doubtful:
     return list(sections)
   result, first = [], None
-  for section in sections:
+  for number_of_section, section in enumerate(sections):
     _, era, number = find_statement(section, "year") or (None, None, 0)
     if era is not None:
       first = first_years.get(era)
+      if number_of_section in doubtful and first is None:
+        # One of the two is misprinted.
+        statements = tuple(
+          ("doubtful year", *s[1:]) if s[0] == "year" else s
+          for s in section.statements
+        )
+        section = dataclasses.replace(section, statements=statements)
     if number and first is not None:
       year = (COMMON_YEAR_STATEMENT, first + number - 1)
       statements = (year if s[0] == "year" else s for s in section.statements)

@@ -305,12 +305,15 @@ _NUMBER_ALONE = re.compile(
 # 「望」 is also a sacrifice, and a hope; 「晦冥」 is the dark.
 _NAMED_DAY = re.compile(
   f"(?P<name>既望|望(?=[日夜]|{sexagenary.PAIR_PATTERN}|{_CLAUSE_END})"
-  "|晦(?![冥暝昧盲])|元[日旦]|歲除|除夕)(?:(?<![日除夕旦])日(?!有?[食蝕]))?"
+  f"|晦(?![冥暝昧盲])|{'|'.join(MONTHS_BY_DAY)})(?:(?<![日除夕旦])日(?!有?[食蝕]))?"
 )
-# Without a month before them these are days for certain.
-_OPENING_DAY = re.compile("元[日旦]|歲除|除夕|[晦望]日|既望")
+# Without a month before them these are days for certain; 上元 is a place too.
+_OPENING_DAY = re.compile(
+  "元[日旦]|歲除|除夕|[晦望]日|既望"
+  f"|(?:{'|'.join(MONTHS_BY_DAY)})(?:[日節夜夕]|{_CLAUSE_END})"
+)
 _SENTENCE_ENDS = "。！？；○ \u3000\n"
-_MAX_DAY = 30
+_MAX_DAY = 30  # more are days only right after a month, which lacks them
 _MAX_GAP = 2  # characters between month and day, 「三月，十五日」
 _TEN_DAYS = 10
 
@@ -365,7 +368,7 @@ def _find_numbers(text, month_ends, date_positions):
     if not is_after_month and not NUMBER_OF_DAY.match(text, match.start()):
       continue
     day = 1 if number is None else numerals.parse_numeral(number.lstrip("初"))
-    if day > _MAX_DAY or (number is None and not is_after_month):
+    if not is_after_month and (day > _MAX_DAY or number is None):
       continue
     # 「三日」 alone is a length of time, 「十三日」 less often.
     is_written_as_date = number is not None and (
@@ -397,12 +400,16 @@ def _find_named_days(text, month_ends, year_ends):
     name, start = match["name"], match.start()
     day = DAYS_BY_NAME[name]
     month = MONTHS_BY_DAY.get(name)
-    if _follows(start, month_ends, text):
+    # 「十月，上元縣」 is a place.
+    is_day = month is None or text[start - 1 : start] == "月"
+    if _follows(start, month_ends, text) and (
+      is_day or _OPENING_DAY.match(text, start)
+    ):
       yield _make_day(*match.span(), day, True, False)
       continue
     is_opening = start == 0 or text[start - 1] in _SENTENCE_ENDS
     is_after_year = month is not None and _follows(start, year_ends, text)
-    if not (is_after_year or (is_opening and _OPENING_DAY.match(match[0]))):
+    if not (is_after_year or is_opening) or not _OPENING_DAY.match(text, start):
       continue
     if month is None:
       yield _make_day(*match.span(), day, False, False)

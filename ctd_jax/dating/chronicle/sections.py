@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from ctd_jax.chronology import numerals
 from ctd_jax.chronology.calendar_tables import build_names_pattern
+from ctd_jax.chronology.dates import TWENTY
 from ctd_jax.chronology.reigns import Timeline
 
 # An edition puts brackets around what it took from elsewhere.
@@ -50,7 +51,7 @@ _YEAR_SIGN = re.compile(
 
 def fold_date_glyphs(text: str) -> str:
   """Returns a text of the same length with the glyphs of dates folded."""
-  return _YEAR_SIGN.sub("年", _fold_spellings(text))
+  return TWENTY.sub("廿", _YEAR_SIGN.sub("年", _fold_spellings(text)))
 
 
 # Kinds of section, by what it prints at its head. DAY is a day of the
@@ -70,6 +71,8 @@ DateStatement = tuple[Hashable, ...]
 DAY_STATEMENTS = ("day", "first day", "last day")
 # Number of a day in its month, 「十五日」; -1 is the last, 「晦」.
 MONTH_DAY_STATEMENT = "month day"
+# The same with its day of the cycle, 「初九日癸巳」.
+NUMBERED_DAY_STATEMENT = "numbered day"
 # Number of a month that somebody may but speak of, or a length of time.
 DOUBTFUL_MONTH_STATEMENT = "doubtful month"
 # Name and regnal year of an era that the calendar lacks.
@@ -181,6 +184,12 @@ class SectionDraft:
       self.statements.append(("cycle", date.statements[0][1]))
       self.last_part = DatePart.CYCLE
     else:
+      if (self.last_part, date.first_part) == (
+        DatePart.MONTH_DAY,
+        DatePart.DAY,
+      ):
+        number, pair = self.statements[-1][1], date.statements[0][1]
+        self.statements.append((NUMBERED_DAY_STATEMENT, (number, pair)))
       self.statements += date.statements
       self.last_part = date.last_part
     self.date_end = date.end
@@ -250,6 +259,7 @@ _KIND_OF_STATEMENT = {
   "first day": DAY,
   "last day": DAY,
   "month day": DAY,
+  NUMBERED_DAY_STATEMENT: DAY,
   "month": MONTH,
   "doubtful month": MONTH,
   "months": MONTH,

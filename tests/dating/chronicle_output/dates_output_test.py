@@ -520,6 +520,7 @@ def test_a_summary_counts(dates, rows):
 def test_every_kind_of_print_has_a_name():
   assert set(date_tables.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
     "named year",
+    "doubtful year",
     "marked cycle",
   }
 
