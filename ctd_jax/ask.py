@@ -89,12 +89,13 @@ def main(arguments: Sequence[str]) -> int:
     content = answer_files.write_answer(answer, suffix, records)
     with files.atomic_path(target) as path:
       path.write_bytes(content)
-    answers.print_saved(answer, len(records), target)
+    if not formats:
+      answers.print_saved(answer, len(records), target)
   elif not formats:
     answers.print_answer(answer, why=values.why)
-  elif formats[0] == "json":
+  if formats == ["json"]:
     print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
-  else:
+  elif formats:
     print(answer_files.format_table(answer, formats[0]), end="")
   return NOTHING_FOUND if answer.is_empty else 0
 

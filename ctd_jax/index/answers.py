@@ -364,7 +364,7 @@ def print_saved(answer: Answer, number: int, path: pathlib.Path) -> None:
     out.print(line)
   total = answer.counts.get("matches", number)
   rest = f" of {total:,}" if total > number else ""
-  out.print(Text(f"{path}: {number:,}{rest} records"))
+  out.print(Text(f"{path}: records saved: {number:,}{rest}"))
   if answer.next_offset is not None:
     out.print(Text(f"--offset={answer.next_offset} saves more"))
 

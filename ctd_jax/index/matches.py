@@ -121,12 +121,11 @@ def find_matches(
     found = _match_words(index, question, scope, works, masks, counts)
     notes += _describe_words(index, words, counts)
   else:
-    found, day_rows = rank_time(index, question, works, masks)
+    least = min(_NOTEWORTHY, scope.min_probability) if query else 0.0
+    found, day_rows = rank_time(index, question, works, masks, least)
     if query is not None:
       mass = found.columns["mass"]
-      counts["left_out"] = int(
-        ((mass >= _NOTEWORTHY) & (mass < scope.min_probability)).sum()
-      )
+      counts["left_out"] = int((mass < scope.min_probability).sum())
       found = found.take(mass >= scope.min_probability)
   counts["matches"] = len(found)
   group = scope.group
@@ -355,8 +354,9 @@ def rank_time(
   question: Question,
   works: Sequence[database.IndexedWork],
   masks: Masks = None,
+  min_mass: float = 0.0,
 ) -> tuple[Ranking, Collection[int]]:
-  """Returns all records with their scores for a time, by row.
+  """Returns all records of some probability with their scores for a time.
 
   Returns:
     And the rows of the records that print the day asked for.
@@ -373,7 +373,11 @@ def rank_time(
     day_rows = frozenset(match.row for match in found)
   query = query or TimeQuery(((0, len(index.calendar) - 1),))
   ranked = ranking.rank_by_time(
-    [index.posteriors_of(work) for work in works], query, masks, day_rows
+    [index.posteriors_of(work) for work in works],
+    query,
+    masks,
+    day_rows,
+    min_mass,
   )
   return ranked, day_rows or ()
 

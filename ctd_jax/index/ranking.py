@@ -218,7 +218,9 @@ class Ranking:
       name: np.concatenate([it[name] for it in parts]) for name in parts[0]
     }
     joined = cls(columns)
-    return joined.take(np.argsort(joined.rows, kind="stable"))
+    # A work that was replaced has later rows than those after it.
+    is_in_order = (np.diff(joined.rows) > 0).all()
+    return joined if is_in_order else joined.take(np.argsort(joined.rows))
 
   def __len__(self) -> int:
     return len(self.rows)
@@ -329,31 +331,35 @@ def rank_by_time(
   query: TimeQuery,
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
   day_rows: Collection[int] | None = None,
+  min_mass: float = 0.0,
 ) -> Ranking:
   """Returns all records with their scores for a time.
 
   Args:
     masks: work id -> which of its records may be ranked; None for all.
     day_rows: records that print the day asked for.
+    min_mass: least probability of the time.
   """
   parts = []
   for work in works:
     mass = work.find_mass(query)
-    other_day = 0.0
+    prints_day = np.ones(len(mass), bool)
     if day_rows is not None:
       prints_day = np.isin(work.work.rows, [*day_rows])
       # A record that prints the day shows that its month has it.
       mass = np.where(prints_day, work.find_mass(TimeQuery(query.spans)), mass)
-      other_day = np.where(prints_day, 0, _LOG_OTHER_DAY)
-    columns = {
-      "row": work.work.first_row + np.arange(len(mass)),
-      "score": work.score_mass(mass, query) + work.kind_log_p + other_day,
-      "mass": mass,
-      "kind_log_p": work.kind_log_p,
-    }
+    is_ranked = mass >= min_mass
     if masks is not None:
-      mask = masks[work.work.work_id]
-      columns = {name: column[mask] for name, column in columns.items()}
+      is_ranked &= masks[work.work.work_id]
+    scores = work.score_mass(mass, query) + work.kind_log_p
+    scores += np.where(prints_day, 0, _LOG_OTHER_DAY)
+    places = np.flatnonzero(is_ranked)
+    columns = {
+      "row": work.work.first_row + places,
+      "score": scores[places],
+      "mass": mass[places],
+      "kind_log_p": work.kind_log_p[places],
+    }
     parts.append(columns)
   return Ranking.join(parts)
 
