@@ -17,12 +17,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import markupsafe
-import numpy as np
-
-from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import tei_output
-from ctd_jax.index import answers
+from ctd_jax.index import answers, charts
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate
 from ctd_jax.utils import notes, output
 
@@ -60,11 +56,7 @@ _WIDTHS = {"text": 80, "citation": 60, "month": 22, "work": 22, "place": 22}
 _MAX_TITLES = 2  # that a file's name has
 _MAX_NAME = 60  # characters of it; Han characters take three bytes
 _MAX_REFERENCE = 40  # characters of the title of a reference
-WIDTH, HEIGHT = 640, 150
 _FRAME_HEIGHT = 480  # pixels, in a notebook
-_LEFT, _BOTTOM, _TOP = 42, 22, 8
-_MAX_BARS = 300
-_SHARE = 0.999  # of the probability that is drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -374,85 +366,6 @@ def _describe_date(date: RecordDate) -> dict[str, Any]:
   }
 
 
-def draw_posterior(curve: Sequence[tuple[int, float]]) -> str:
-  """Returns an SVG of the years that hold nearly all of the probability.
-
-  Args:
-    curve: (astronomical year, probability), ascending.
-  """
-  years, chances = _find_drawn(curve)
-  step = -(-len(years) // _MAX_BARS)
-  starts = np.arange(0, len(years), step)
-  heights = np.add.reduceat(chances, starts)
-  top = float(heights.max())
-  width = (WIDTH - _LEFT) / len(starts)
-  floor = HEIGHT - _BOTTOM
-  parts = []
-  for number, (start, chance) in enumerate(zip(starts, heights, strict=True)):
-    height = (floor - _TOP) * float(chance) / top if top else 0.0
-    title = html.escape(
-      f"{_name_years(years, start, step)}: {float(chance):.3f}"
-    )
-    parts.append(
-      f'<rect x="{_LEFT + number * width:.1f}" y="{floor - height:.1f}" '
-      f'width="{max(width * 0.85, 0.8):.1f}" height="{height:.1f}">'
-      f"<title>{title}</title></rect>"
-    )
-  label = html.escape(
-    f"Probability of years from {_format_year(years[0])} to "
-    f"{_format_year(years[-1])}"
-  )
-  return (
-    f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-    f'<g class="bars">{"".join(parts)}</g>'
-    f'<line x1="{_LEFT}" x2="{WIDTH}" y1="{floor}" y2="{floor}"/>'
-    f'<text x="{_LEFT - 4}" y="{_TOP + 8}" text-anchor="end">{top:.2g}</text>'
-    f'<text x="{_LEFT - 4}" y="{floor}" text-anchor="end">0</text>'
-    f"{_label_years(years, starts, width)}</svg>"
-  )
-
-
-def _find_drawn(
-  curve: Sequence[tuple[int, float]],
-) -> tuple[np.ndarray, np.ndarray]:
-  years = np.array([year for year, _ in curve])
-  chances = np.array([chance for _, chance in curve])
-  total = chances.sum()
-  if total <= 0:
-    return years, chances
-  sums = np.cumsum(chances) / total
-  first = int(np.searchsorted(sums, (1 - _SHARE) / 2))
-  last = int(np.searchsorted(sums, (1 + _SHARE) / 2))
-  # A single year is shown among its neighbours.
-  first, last = max(first - 3, 0), min(last + 3, len(years) - 1)
-  return years[first : last + 1], chances[first : last + 1]
-
-
-def _label_years(years: np.ndarray, starts: np.ndarray, width: float) -> str:
-  num_labels = min(6, len(starts))
-  bars = np.unique(np.linspace(0, len(starts) - 1, num_labels).round())
-  labels = []
-  for bar in bars.astype(int).tolist():
-    anchor = "start" if bar == 0 else "middle"
-    anchor = "end" if bar == len(starts) - 1 and bar else anchor
-    x = _LEFT + (bar + {"start": 0, "middle": 0.5, "end": 1}[anchor]) * width
-    labels.append(
-      f'<text x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">'
-      f"{_format_year(years[starts[bar]])}</text>"
-    )
-  return "".join(labels)
-
-
-def _name_years(years: np.ndarray, start: int, step: int) -> str:
-  last = min(start + step, len(years)) - 1
-  names = dict.fromkeys((_format_year(years[start]), _format_year(years[last])))
-  return " – ".join(names)
-
-
-def _format_year(year: int | np.integer) -> str:
-  return reigns.format_common_era_year(int(year))
-
-
 class ShownAnswer(Answer):
   """An answer with forms for notebooks."""
 
@@ -483,11 +396,13 @@ def format_page(answer: Answer) -> str:
   """Returns an answer as an HTML page."""
   figure = ""
   if answer.dates is not None:
-    figure = draw_posterior(answer.dates.curve)
+    figure = charts.draw_years(
+      answer.dates.curve, "Probability of years", answers.format_chance
+    )
   template = output.open_templates("index").get_template("answer_page.html")
   return template.render(
     answer=answer,
-    figure=markupsafe.Markup(figure),  # its texts are escaped
+    figure=figure,
     chance=answers.format_chance,
     clean=answers.clean,
     name_evidence=answers.name_evidence,

@@ -11,11 +11,10 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ctd_jax.index import asking, matches
+from ctd_jax.index import asking, charts, matches
 from ctd_jax.index.answers import SCHEMA_VERSION, to_json
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.web import (
-  charts,
   month_page,
   queries,
   record_page,

@@ -11,14 +11,19 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import section_reading, western
-from ctd_jax.index import asking, calendars, database, record_answers
-from ctd_jax.index.answers import Answer, AnswerRecord, PassageDate
+from ctd_jax.index import (
+  asking,
+  calendars,
+  charts,
+  database,
+  record_answers,
+)
+from ctd_jax.index.answers import Answer, AnswerRecord
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils import notes
-from ctd_jax.web import charts, corrections, queries, rendering, served_index
+from ctd_jax.web import corrections, queries, rendering, served_index
 from ctd_jax.web.corrections import CorrectionFields
 from ctd_jax.web.queries import PageQuery
 from ctd_jax.web.requests import (
@@ -37,9 +42,6 @@ _MAX_BARS = 120
 _MIN_SHOWN = 1e-3  # probability of a month that the figure has to show
 _MARGIN = 2  # months shown beyond these
 
-_MAX_YEAR_BARS = 160
-_SHARE = 0.001  # of the probability that may be beyond the ends of the figure
-_YEAR_MARGIN = 3  # years shown beyond it
 _MAX_LINK = 2000  # characters of a passage that an address may have
 
 
@@ -266,7 +268,12 @@ def _make_passage_page(
     has_link=has_link,
     query=query,
     answer=answer,
-    chart=answer and draw_years(answer.dates, rendering.find_language(request)),
+    chart=answer
+    and charts.draw_years(
+      answer.dates.curve,
+      rendering.translate(rendering.find_language(request), "passage.figure"),
+      rendering.format_percent,
+    ),
     titles=served.titles,
     max_length=settings_of(request).max_question,
     can_date=served.index.manifest.passages is not None,
@@ -295,42 +302,3 @@ def _find_refusal(served: ServedIndex) -> str:
   """Returns the message that says why an index cannot date passages."""
   is_wanted = served.index.manifest.is_for_passages
   return "error.sure" if is_wanted else "error.passages"
-
-
-def draw_years(dates: PassageDate, language: str) -> Markup:
-  """Returns the probability of each year as SVG."""
-  name = reigns.format_common_era_year
-  first, last = _find_shown(dates.curve)
-  step = -(-(last - first) // _MAX_YEAR_BARS)
-  bars = []
-  for start in range(first, last, step):
-    stretch = dates.curve[start : min(start + step, last)]
-    chance = sum(value for _, value in stretch)
-    years = dict.fromkeys((name(stretch[0][0]), name(stretch[-1][0])))
-    bars.append(
-      charts.ChartBar(
-        title=f"{' – '.join(years)}: {rendering.format_percent(chance)}",
-        label=name(stretch[0][0]),
-        above=chance,
-        css_class="credible",
-      )
-    )
-  return charts.draw_bars(
-    bars,
-    rendering.translate(language, "passage.figure"),
-    height=120,
-    write=rendering.format_percent,
-  )
-
-
-def _find_shown(curve: tuple[tuple[int, float], ...]) -> tuple[int, int]:
-  """Returns first and end of the years that hold nearly all probability."""
-  total = sum(value for _, value in curve)
-  first, end, low, high = 0, len(curve), 0.0, 0.0
-  while first < end - 1 and low + curve[first][1] <= _SHARE * total:
-    low += curve[first][1]
-    first += 1
-  while end > first + 1 and high + curve[end - 1][1] <= _SHARE * total:
-    high += curve[end - 1][1]
-    end -= 1
-  return max(first - _YEAR_MARGIN, 0), min(end + _YEAR_MARGIN, len(curve))

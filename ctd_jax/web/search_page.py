@@ -10,11 +10,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ctd_jax.index import asking, calendars, matches
+from ctd_jax.index import asking, calendars, charts, matches
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
 from ctd_jax.index.question_calendar import PASSAGE, Question
 from ctd_jax.web import (
-  charts,
   corrections,
   month_page,
   queries,

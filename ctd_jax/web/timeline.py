@@ -10,8 +10,9 @@ from jaxtyping import Int
 from markupsafe import Markup
 
 from ctd_jax.dating.chronicle import western
-from ctd_jax.web import certainty, charts, queries, rendering
-from ctd_jax.web.charts import ChartBand, ChartBar
+from ctd_jax.index import charts
+from ctd_jax.index.charts import ChartBand, ChartBar
+from ctd_jax.web import certainty, queries, rendering
 from ctd_jax.web.queries import PageQuery, TimelineBars
 from ctd_jax.web.served_index import ServedIndex
 

@@ -16,7 +16,13 @@ import pytest
 from rich import cells
 
 from ctd_jax.dating.passages.passages import PassageDates, PassageReason
-from ctd_jax.index import answer_files, calendars, database, record_answers
+from ctd_jax.index import (
+  answer_files,
+  calendars,
+  charts,
+  database,
+  record_answers,
+)
 from ctd_jax.index import answers as answer_lib
 from ctd_jax.index.asking import Index
 
@@ -245,8 +251,9 @@ def test_record_that_may_be_of_any_month_is_not_given_one(index):
 def test_figure_shows_where_the_probability_is():
   curve = [(year, 0.0) for year in range(-700, -400)]
   curve[100] = (-600, 1.0)
-  figure = answer_files.draw_posterior(curve)
+  figure = charts.draw_years(curve, "years", "{:.3f}".format)
   assert "601 BCE: 1.000" in figure
-  assert figure.count("<rect") == 7  # the year and three on each side
-  flat = answer_files.draw_posterior([(year, 1 / 2000) for year in range(2000)])
-  assert 100 < flat.count("<rect") <= 300
+  assert figure.count('"column"') == 7  # the year and three on each side
+  curve = [(year, 1 / 2000) for year in range(2000)]
+  flat = charts.draw_years(curve, "years", str)
+  assert 100 < flat.count('"column"') <= 160

@@ -14,12 +14,11 @@ import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import western
-from ctd_jax.index import question_reading, ranking
+from ctd_jax.index import charts, question_reading, ranking
 from ctd_jax.index.answers import Span
 from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.utils import deadlines
 from ctd_jax.web import (
-  charts,
   queries,
   record_page,
   requests,

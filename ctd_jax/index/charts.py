@@ -1,10 +1,12 @@
-"""Charts as SVG, drawn by the server: bars, points and a band of reigns."""
+"""Charts as SVG without a script: bars, points and a band of reigns."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import markupsafe
 from rich import cells
+
+from ctd_jax.chronology import reigns
 
 WIDE, NARROW = 720, 340  # units; about pixels where each is shown
 _LEFT, _RIGHT = 34, 4
@@ -15,6 +17,9 @@ _COLUMN_WIDTH, _LABEL_GAP = 7.0, 14  # of the text of labels
 _MAX_POINTS = 12  # hits that are drawn as points, where bars would look full
 _MIN_POINT_BARS = 20  # places on the axis, for points
 _RADIUS = 3.5
+_MAX_YEAR_BARS = 160
+_SHARE = 0.001  # of the probability that may be beyond the ends of a figure
+_YEAR_MARGIN = 3  # years shown beyond it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,3 +192,47 @@ def _draw_labels(
       f'text-anchor="{anchor}">{markupsafe.escape(bars[bar].label)}</text>'
     )
   return "".join(labels)
+
+
+def draw_years(
+  curve: Sequence[tuple[int, float]],
+  label: str,
+  write: Callable[[float], str],
+) -> markupsafe.Markup:
+  """Returns the years that hold nearly all of the probability as SVG.
+
+  Args:
+    curve: (astronomical year, probability), ascending.
+    label: label of the chart, for screen readers.
+    write: makes probabilities into text.
+  """
+  name = reigns.format_common_era_year
+  first, last = _find_shown(curve)
+  step = -(-(last - first) // _MAX_YEAR_BARS)
+  bars = []
+  for start in range(first, last, step):
+    stretch = curve[start : min(start + step, last)]
+    chance = sum(value for _, value in stretch)
+    years = dict.fromkeys((name(stretch[0][0]), name(stretch[-1][0])))
+    bars.append(
+      ChartBar(
+        title=f"{' – '.join(years)}: {write(chance)}",
+        label=name(stretch[0][0]),
+        above=chance,
+        css_class="credible",
+      )
+    )
+  return draw_bars(bars, label, height=120, write=write)
+
+
+def _find_shown(curve: Sequence[tuple[int, float]]) -> tuple[int, int]:
+  """Returns first and end of the years that hold nearly all probability."""
+  total = sum(value for _, value in curve)
+  first, end, low, high = 0, len(curve), 0.0, 0.0
+  while first < end - 1 and low + curve[first][1] <= _SHARE * total:
+    low += curve[first][1]
+    first += 1
+  while end > first + 1 and high + curve[end - 1][1] <= _SHARE * total:
+    high += curve[end - 1][1]
+    end -= 1
+  return max(first - _YEAR_MARGIN, 0), min(end + _YEAR_MARGIN, len(curve))
