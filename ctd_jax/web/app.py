@@ -41,6 +41,7 @@ from ctd_jax.web import (
   convert_page,
   correction_pages,
   export_pages,
+  facets,
   fonts,
   month_page,
   record_page,
@@ -218,6 +219,7 @@ def _read_ahead(served: ServedIndex) -> None:
     _ = served.index.question_reader, served.index.kinds, served.coverage
     _ = served.index.work_order
     served.find_density((), ())
+    facets.read_ahead(served)
     from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
 
     # For the reasons of printed days; computing them takes a second.

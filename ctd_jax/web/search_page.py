@@ -15,11 +15,13 @@ from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
 from ctd_jax.index.question_calendar import PASSAGE, Question
 from ctd_jax.web import (
   corrections,
+  facets,
   month_page,
   queries,
   rendering,
   timeline,
 )
+from ctd_jax.web.facets import FacetValue
 from ctd_jax.web.month_page import MonthRecord
 from ctd_jax.web.queries import (
   PAGE_SIZE,
@@ -110,6 +112,8 @@ class SearchResult:
   answer: Answer  # with the records of this page
   num_units: int  # records on all pages, or events if grouped
   timeline: TimelineBars
+  # Facet -> its values, each with its number of records.
+  facets: dict[str, list[FacetValue]] = dataclasses.field(default_factory=dict)
   # Events of this page, if the records are grouped.
   table: month_page.EventTable | None = None
 
@@ -200,6 +204,7 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
     answer,
     found.num_units,
     queries.make_timeline(served, resolved, found),
+    facets.count_facets(served, resolved.query, found.ranking),
     table,
   )
 

@@ -87,7 +87,7 @@ def _make_label(
     years = bar.common_era.partition(" – ")[0]
     return certainty.write_years(language, years)
   reign = int(served.remember(find_reigns, "")[bar.first])
-  return bar.name.removeprefix(_name_reign(served, reign))
+  return bar.name.removeprefix(name_reign(served, reign))
 
 
 def find_reigns(served: ServedIndex, _: str) -> Int[np.ndarray, " K"]:
@@ -98,7 +98,8 @@ def find_reigns(served: ServedIndex, _: str) -> Int[np.ndarray, " K"]:
   )
 
 
-def _name_reign(served: ServedIndex, row: int) -> str:
+def name_reign(served: ServedIndex, row: int) -> str:
+  """Returns a reign with its state, such as 魯隱公."""
   reign = served.index.calendar.timeline.reigns[row]
   return reign.state + reign.name
 
@@ -120,7 +121,7 @@ def _find_bands(
   months = np.arange(times.first, times.last + 1)
   rows = served.remember(find_reigns, "")[months].tolist()
   states = [reign.state for reign in served.index.calendar.timeline.reigns]
-  names = [_name_reign(served, row) for row in rows]
+  names = [name_reign(served, row) for row in rows]
   for is_state in (False, True):
     if is_state:
       names = [states[row] for row in rows]

@@ -255,7 +255,7 @@ def test_flood_of_slow_questions_ends_and_leaves_pages_alone(
           pool.submit(read, client, "/", 503, q=f"鄭人 {number}")
           for number in range(threads.size + 4)
         ]
-        wait_for(lambda: len(begun) == threads.size)
+        wait_for(lambda: len(begun) >= threads.size)
         read(client, "/month/4")
         read(client, "/record/notes/notes-0")
       assert all("longer than 1 seconds" in it.result() for it in asked)
