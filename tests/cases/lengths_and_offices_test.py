@@ -100,3 +100,17 @@ def test_a_levy_for_next_year_opens_no_year():
     "二月丙子",
     "三月癸丑",
   ]
+
+
+@pytest.mark.parametrize(
+  ("line", "head"),
+  [
+    ("開元初，以甲公為相。", "開元初"),
+    ("開元之末，卒。", "開元之末"),
+    ("貞觀年間，修宮。", "貞觀年間"),
+    ("開元中書舍人甲公奏事。", ""),
+    ("開元二年，雨。", "開元二年"),
+  ],
+)
+def test_a_part_of_an_era_at_the_head_is_a_year_of_it(line, head):
+  assert read_heads([line], "唐") == [head]

@@ -5,12 +5,14 @@ months and days without their larger parts, and joins parts that stand apart.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 
+from ctd_jax.chronology import calendar_tables, numerals, sexagenary
 from ctd_jax.chronology import dates as dates_lib
-from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.dates import DateCue
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import eras, implied_dates
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
@@ -85,6 +87,7 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   dates += _find_bare_years(text, dates)
   dates += _find_named_months(text, dates)
   dates += _find_wrong_months(text, dates)
+  dates += _find_part_of_era(text, dates, calendar)
   dates = [_include_same(date, text) for date in dates]
   dates = _name_parts_of_reigns(dates, text, calendar)
   dates += implied_dates.find_numbered_days(text, dates)
@@ -263,6 +266,29 @@ def _find_bare_years(
     for match in _BARE_YEAR.finditer(text)
     if match.start() not in date_positions
   ]
+
+
+@functools.lru_cache(maxsize=8)
+def _compile_parts_of_eras(timeline: Timeline) -> re.Pattern[str]:
+  names = calendar_tables.build_names_pattern(
+    name for name in dates_lib.build_grammar(timeline).reigns if len(name) > 1
+  )
+  return re.compile(rf"(?P<name>{names})(?:之?[初中末]|年間)(?=，)")
+
+
+def _find_part_of_era(
+  text: str, dates: Sequence[PrintedDate], calendar: Calendar
+) -> list[PrintedDate]:
+  """Returns 「開元初，」 at the head of a text as any year of the era."""
+  if dates and not dates[0].start:
+    return []
+  match = _compile_parts_of_eras(calendar.timeline).match(
+    numerals.fold_script(text)
+  )
+  if match is None:
+    return []
+  part, statement = DatePart.YEAR, ("year", match["name"], 0)
+  return [PrintedDate(0, match.end(), part, part, NAMED, (statement,))]
 
 
 def _find_wrong_months(
