@@ -37,6 +37,7 @@ from ctd_jax.utils import command_line, host_memory
 from ctd_jax.web import (
   api,
   build_jobs,
+  compare_page,
   connections,
   convert_page,
   correction_pages,
@@ -156,6 +157,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     record_page.router,
     export_pages.router,
     month_page.router,
+    compare_page.router,
     convert_page.router,
     about_router,
     fonts.router,

@@ -26,6 +26,7 @@ READ_PAGES = (
   "/month/4",
   "/year/4",
   "/date",
+  "/compare?from=魯隱公元年",
   "/convert?q=萬曆十五年三月廿六日",
   "/corrections",
   "/correct?work=notes&first=notes-0&date=魯隱公元年",
