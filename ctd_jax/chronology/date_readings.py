@@ -63,7 +63,7 @@ _DAY = re.compile(
   rf"(?:{_GAP}[（(]?(?P<second>{sexagenary.PAIR_PATTERN})[)）]?日?)?"
 )
 # Behind a date without one: the number is wrong.
-_MONTH = re.compile(rf"{_GAP}(?P<number>{numerals.NUMERAL_PATTERN})月")
+_MONTH = re.compile(rf"{_GAP}閏?(?P<number>{numerals.NUMERAL_PATTERN})月")
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 # 甲申三月十九日: a year, for a day would stand behind its month.
@@ -399,6 +399,8 @@ class DateReader(CalendarNames):
         day = PrintedDay(day.end)
       else:
         notes = [*notes, Note("reading.pair_as_day", day=day.pair)]
+    if day.month not in (None, cue.month or day.month):
+      faults.append(Note("reading.feast", number=day.month))
     wrong = not has_month and _MONTH.match(match.string, match.end())
     if wrong:
       number = numerals.parse_numeral(wrong["number"])

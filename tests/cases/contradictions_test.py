@@ -35,6 +35,7 @@ load_reigns = functools.cache(chronicle_input.load_reigns)
     ("洪武六年三月三十一日，旱。", "month day 31"),
     ("洪武五年十三月，雪。", "month 13"),
     ("洪武五年春十四月，雪。", "month 14"),
+    ("洪武五年閏十三月，雪。", "month 13"),
     ("洪武五年二十一月，雪。", "month 21"),
     # What fits, and lengths.
     ("洪武三年六月戊午朔，大雨。", None),

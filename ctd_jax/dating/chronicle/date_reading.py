@@ -50,7 +50,7 @@ _BARE_YEAR = re.compile(
   rf"(?P<number>元|{numerals.NUMERAL_PATTERN})年"
   "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
 )
-_ANY_MONTH = re.compile(rf"(?P<number>{numerals.NUMERAL_PATTERN})月(?!餘)")
+_ANY_MONTH = re.compile(rf"閏?(?P<number>{numerals.NUMERAL_PATTERN})月(?!餘)")
 # At the start of a sentence, or after a bracket that names the year.
 _NAMED_MONTH = re.compile(
   r"(?:(?<=[。！？；○\s）)〕\]])|^)"
