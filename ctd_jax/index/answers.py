@@ -589,9 +589,11 @@ def _count_results(answer: Answer) -> str:
   """Returns how many records are shown, and how many more there are."""
   counts = answer.counts
   scope = f"of {counts['records']:,} records"
-  if not answer.results:
-    return f"nothing found, {scope}"
   number = counts["matches"]
+  if not answer.results:
+    if number:
+      return f"no more than {number:,} found, {scope}; --offset is beyond them"
+    return f"nothing found, {scope}"
   parts = [f"{len(answer.results)} shown of {number:,} found, {scope}"]
   if "events" in counts:
     parts.append(f"{counts['events']:,} events")
@@ -599,7 +601,7 @@ def _count_results(answer: Answer) -> str:
     parts.append(
       f"{counts['in_time']:,} fall in this time with probability .5 or more"
     )
-  elif counts.get("left_out"):
+  if counts.get("left_out"):
     parts.append(f"{counts['left_out']:,} less probable ones are left out")
   if counts.get("near") and number == counts["exact"]:
     words = "、".join(map(clean, answer.understood.words))

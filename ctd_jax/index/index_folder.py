@@ -158,7 +158,7 @@ class IndexFolder:
         (_COMMENTARY,),
       )
     )
-    ordered = sorted(self.works, key=lambda it: shares[it.work_id] > 0.5)
+    ordered = sorted(self.works, key=lambda it: shares.get(it.work_id, 0) > 0.5)
     return {work.work_id: place for place, work in enumerate(ordered)}
 
   @functools.cached_property

@@ -399,7 +399,7 @@ def read_tsv_rows(
       the header; the message names file and line.
   """
   rows = []
-  with path.open(encoding="utf-8", newline="") as file:
+  with path.open(encoding="utf-8-sig", newline="") as file:
     # QUOTE_NONE: quotation marks belong to the text of a cell.
     table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     if columns is not None and table.fieldnames != list(columns):

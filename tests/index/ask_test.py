@@ -32,6 +32,12 @@ def test_question_comes_from_the_standard_input_too(index_folder):
   assert [record["row"] for record in content["results"]] == [3]
 
 
+def test_offset_beyond_the_last_record_is_said(index_folder):
+  result = ask(f"--index={index_folder}", "魯隱公元年", "--offset=99")
+  assert result.returncode == 1
+  assert "no more than 4 found" in result.stdout
+
+
 def test_status_says_that_nothing_was_found(index_folder):
   result = ask(f"--index={index_folder}", "魯莊公元年五月")
   assert result.returncode == 1
