@@ -219,13 +219,14 @@ def _find_path(value: str) -> pathlib.Path:
 
 def _split(argument: str) -> list[str]:
   """Returns the sources in one --add value; names may hold commas and *."""
-  if pathlib.Path(argument).expanduser().exists():
+  if pathlib.Path(argument.partition(":reigns=")[0]).expanduser().exists():
     return [argument]
   sources = []
   for part in filter(None, map(str.strip, argument.split(","))):
-    path = os.path.expanduser(part)
+    name, *reigns = part.partition(":reigns=")
+    path = os.path.expanduser(name)
     matches = [] if os.path.exists(path) else sorted(glob.glob(path))
-    sources += matches or [part]
+    sources += ["".join((match, *reigns)) for match in matches or [name]]
   return sources
 
 

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,16 @@ _MONTH_FIELDS = (
 
 
 def write_index_calendar(
-  folder: pathlib.Path, calendar: Calendar, spec: str
+  folder: pathlib.Path,
+  calendar: Calendar,
+  spec: str,
+  tables: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
   """Writes the calendar of an index; returns spec, months and sha256.
 
   Args:
     spec: value of --reigns.
+    tables: rows of the reigns of each calendar of which it is made.
   """
   timeline = calendar.timeline
   files.write_text(
@@ -60,14 +64,15 @@ def write_index_calendar(
         "name": timeline.name,
         "reigns": [dataclasses.asdict(reign) for reign in timeline.reigns],
         "leap_months": sorted(timeline.leap_months),
-      },
+      }
+      | ({"tables": tables} if tables else {}),
       ensure_ascii=False,
     ),
   )
   arrays = _list_arrays(calendar)
   with files.atomic_path(folder / CALENDAR_FOLDER / MONTHS_FILE) as path:
     np.savez(path, **arrays)
-  if calendar.readings.day_spans is None:
+  if not calendar.readings.has_days.all():
     # The new moons of centuries take seconds to compute.
     write_day_chances(folder, calendar)
   return {
@@ -105,6 +110,21 @@ def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
   if len(by_offset) == 1:
     return by_offset[0]
   return np.tensordot(date_features.OFFSET_PRIOR, by_offset, axes=1)
+
+
+def load_spec(
+  folder: pathlib.Path,
+) -> tuple[str, dict[str, tuple[int, ...]]]:
+  """Returns the value of --reigns, and the rows of reigns of each calendar.
+
+  There are no rows if the index has a single one.
+  """
+  path = folder / CALENDAR_FOLDER / TIMELINE_FILE
+  table = json.loads(files.read_text(path))
+  tables = table.get("tables", {})
+  return table["spec"], {
+    name: tuple(map(int, rows)) for name, rows in tables.items()
+  }
 
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:
@@ -240,7 +260,7 @@ def describe_month(
     "leap": month.endswith("L"),
     "ce_year": int(calendar.readings.years[reading]),
   }
-  if calendar.readings.day_spans is not None:
+  if calendar.readings.has_days[reading]:
     first, length = calendar.readings.day_spans[reading].tolist()
     for name, day in (("first", first), ("last", first + length - 1)):
       date = sexagenary.to_gregorian_dates(np.array(day))

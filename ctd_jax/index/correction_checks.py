@@ -72,7 +72,7 @@ def check_correction(
   )
   rows = range(first_row, last_row + 1)
   check_fixed_rows(index, indexed, rows)
-  is_allowed = written_dates.find_months(date, index.calendar)
+  is_allowed = find_months(index, indexed, date)
   months = np.flatnonzero(is_allowed).tolist()
   texts = index.connection.execute(
     "SELECT text, kind != ? FROM records WHERE row BETWEEN ? AND ? "
@@ -97,6 +97,15 @@ def check_correction(
     common_era=record_answers.format_years(index, months[0], months[-1]),
     texts_sha256=hash_texts([text for text, _ in texts], num_before),
   )
+
+
+def find_months(
+  index: IndexFolder, work: IndexedWork, date: str
+) -> Bool[np.ndarray, " K"]:
+  """Returns the months that a date names by the calendar of a work."""
+  rows = staged_works.read_dated_with(work).reigns
+  part = index.calendar.select_reigns(rows)
+  return part.mark(written_dates.find_months(date, part.calendar))
 
 
 def check_fixed_rows(
@@ -265,6 +274,7 @@ def choose_again(
       for name, it in dated_with.items()
       if it.fixed is not None
     },
+    reigns_of={name: it.reigns for name, it in dated_with.items()},
   )
 
 

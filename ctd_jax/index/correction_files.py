@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ctd_jax.dating.chronicle import fixed_dates, written_dates
+from ctd_jax.dating.chronicle import fixed_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.index import (
   answer_files,
@@ -193,7 +193,7 @@ def _locate_corrections(
       )
     try:
       found = finders[work.name].find_rows(correction)
-      months = written_dates.find_months(correction.date, index.calendar)
+      months = correction_checks.find_months(index, work, correction.date)
     except ValueError as error:
       row.problem = notes.of_error(error)
       continue

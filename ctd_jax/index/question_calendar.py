@@ -367,9 +367,13 @@ def narrow_to_day(
     numbers: numbers of the reigns that the question names.
   """
   pair = sexagenary.format_cyclic_index(day.index)
-  if months.calendar.readings.day_spans is None:
-    num_months = sum(span.last + 1 - span.first for span in intervals)
-    if num_months == len(intervals):
+  readings = months.calendar.readings
+  is_computed = readings.find_lunations(~readings.has_days)
+  num_months = sum(
+    is_computed[span.first : span.last + 1].sum() for span in intervals
+  )
+  if num_months:
+    if all(span.first == span.last for span in intervals):
       return tuple(intervals)  # single months, whose days are not certain
     if num_months > _MAX_COMPUTED_MONTHS:
       notes.append(Note("note.question.days_many", day=pair))
@@ -409,11 +413,14 @@ def _find_months_of_day(
 ) -> np.ndarray:
   is_asked = _mask_months(intervals, months)
   calendar = months.calendar
-  if calendar.readings.day_spans is None:
+  has_days = calendar.readings.has_days
+  is_computed = is_asked & ~calendar.readings.find_lunations(has_days)
+  if is_computed.any():
     column = day.mark * sexagenary.CYCLE_LENGTH + day.index
-    chances = calendar.take(is_asked).day_chances[:, :, column]
-    is_asked[is_asked] = chances.any(0)
-    return is_asked
+    chances = calendar.take(is_computed).day_chances[:, :, column]
+    is_computed[is_computed] = chances.any(0)
+  if not has_days.any():
+    return is_computed
   first, length = calendar.readings.day_spans.T
   offset = (
     day.index - sexagenary.cyclic_index_of_day(first)
@@ -422,5 +429,5 @@ def _find_months_of_day(
     sexagenary.ANY_DAY: offset < length,
     sexagenary.FIRST_DAY: offset == 0,
     sexagenary.LAST_DAY: offset == length - 1,
-  }[day.mark]
-  return is_asked & calendar.readings.find_lunations(is_match)
+  }[day.mark] & has_days
+  return is_computed | (is_asked & calendar.readings.find_lunations(is_match))

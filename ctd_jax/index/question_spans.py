@@ -189,8 +189,9 @@ def _make_year(
 def _read_month(
   date: WesternDate, text: str, months: CalendarMonths
 ) -> DateSpan:
-  spans = months.calendar.readings.day_spans
-  if spans is None:
+  readings = months.calendar.readings
+  is_computed = ~readings.has_days & (abs(readings.years - date.year) <= 1)
+  if readings.day_spans is None or is_computed.any():
     raise DateError(
       Note("problem.question.western_month"),
       text,
@@ -208,8 +209,9 @@ def _read_month(
   except ValueError as error:
     raise DateError(str(error), text, date.start) from None
   last = first if date.day else sexagenary.to_julian_day(*next_month) - 1
+  spans = readings.day_spans
   is_match = (spans[:, 0] <= last) & (spans.sum(-1) > first)
-  lunations = months.calendar.readings.lunations[is_match]
+  lunations = readings.lunations[is_match]
   name = text[date.start : date.end]
   found = _span_months(lunations, name, text, date.start, months)
   meaning = Meaning(name.strip(), found)

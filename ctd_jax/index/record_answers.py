@@ -285,11 +285,10 @@ def _find_day_number(
   printed_reigns: Sequence[int],
 ) -> int | None:
   """Returns which day of a month a sexagenary day is, if known."""
-  day_spans = calendar.readings.day_spans
-  if day_spans is None:
-    return None
   reading = calendar.find_reading(month, printed_reigns)
-  first, length = day_spans[reading].tolist()
+  if not calendar.readings.has_days[reading]:
+    return None
+  first, length = calendar.readings.day_spans[reading].tolist()
   number = (
     cyclic_day - sexagenary.cyclic_index_of_day(first)
   ) % sexagenary.CYCLE_LENGTH + 1

@@ -262,8 +262,8 @@ def _find_days(
       for day in events.find_days(record.text):
         rows.setdefault(day, []).append(record.row)
   first = None
-  if calendar.readings.day_spans is not None:
-    reading = calendar.find_reading(ordinal, served.index.printed_reigns)
+  reading = calendar.find_reading(ordinal, served.index.printed_reigns)
+  if calendar.readings.has_days[reading]:
     first, _ = calendar.readings.day_spans[reading].tolist()
   found = []
   for number, day in enumerate(days or sorted(rows)):

@@ -157,9 +157,9 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     calendar = calendars.load_index_calendar(folder)
   else:
     try:
-      _, calendar = source_calendars.choose_calendar(
+      calendar = source_calendars.choose_calendar(
         works, request.reigns or None
-      )
+      ).calendar
     except (ValueError, FileNotFoundError) as error:
       problem = notes.of_error(error)
       preview["calendar_error"] = msgspec.to_builtins(problem)

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import itertools
 import pathlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -66,8 +66,8 @@ class Readings:
   years: Int[np.ndarray, " V"]  # astronomical year by this calendar
   months: Int[np.ndarray, " V"]  # 1-12
   is_leap: Bool[np.ndarray, " V"]  # whether the month is intercalary
-  # Julian day number of the first day, and number of days; None if the days are
-  # not known.
+  # Julian day number of the first day, and number of days. Without known days
+  # the number is 0 and the first day is about right; None if none are known.
   day_spans: Int[np.ndarray, "V 2"] | None
   # Log odds that a text means this reading and not the leading one, at most 0.
   log_weights: Float[np.ndarray, " V"]
@@ -76,6 +76,13 @@ class Readings:
   def starts(self) -> Int[np.ndarray, " K"]:
     """The leading reading of each lunation."""
     return np.flatnonzero(np.diff(self.lunations, prepend=-1))
+
+  @functools.cached_property
+  def has_days(self) -> Bool[np.ndarray, " V"]:
+    """Whether the days of each reading are known."""
+    if self.day_spans is None:
+      return np.zeros(len(self.years), bool)
+    return self.day_spans[:, 1] > 0
 
   @functools.cached_property
   def is_named_first(self) -> Bool[np.ndarray, " V"]:
@@ -189,20 +196,78 @@ class Calendar:
       return None
     return self.readings.day_spans[self.readings.starts]
 
+  @functools.cached_property
+  def day_bounds(self) -> Float[np.ndarray, "K 2"]:
+    """The day that each month can begin with, and that it ends before."""
+    years, year_of = np.unique(self.years, return_inverse=True)
+    solstices = np.array(
+      [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
+    )[year_of]
+    # The lunation of the solstice begins up to a lunation before it; a leap
+    # month can follow the twelfth.
+    is_last = self.months == MONTHS_PER_YEAR
+    first = solstices + _DAYS_PER_LUNATION * (self.months - 2 + _FIRST_OFFSET)
+    stop = solstices + _DAYS_PER_LUNATION * (
+      self.months + _LAST_OFFSET + is_last
+    )
+    bounds = np.stack([first, stop], axis=1)
+    if self.readings.day_spans is not None:
+      has_days = self.readings.has_days[self.readings.starts]
+      bounds[has_days] = np.cumsum(self.day_spans[has_days], axis=1)
+    return bounds
+
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
     """Returns the calendar with some months; ValueError without any."""
-    if not is_kept.any():
+    return self._select(
+      is_kept[self.readings.lunations], is_kept[self.memberships.lunations]
+    )
+
+  def select_reigns(self, rows: Collection[int]) -> CalendarPart:
+    """Returns the part with the months and names of some reigns; () for all."""
+    if not rows:
+      return CalendarPart.of_all(self)
+    rows = np.array(sorted(rows), int)
+    members = self.memberships
+    is_member = np.isin(members.reigns, rows)
+    has_reading = np.zeros(len(self.readings.lunations), bool)
+    has_reading[members.readings[is_member]] = True
+    selected = self._select(has_reading, is_member)
+    reigns = tuple(self.timeline.reigns[row] for row in rows.tolist())
+    return CalendarPart(
+      dataclasses.replace(
+        selected,
+        timeline=dataclasses.replace(self.timeline, reigns=reigns),
+        memberships=dataclasses.replace(
+          selected.memberships,
+          reigns=np.searchsorted(rows, selected.memberships.reigns),
+        ),
+        polities=np.unique(self.polities[rows], return_inverse=True)[1],
+      ),
+      rows,
+      np.append(np.unique(members.lunations[is_member]), len(self)),
+    )
+
+  def _select(
+    self, has_reading: Bool[np.ndarray, " V"], is_member: Bool[np.ndarray, " M"]
+  ) -> Calendar:
+    if not has_reading.any():
       raise ValueError("a calendar needs at least one month")
-    new_ordinals = np.cumsum(is_kept) - 1
-    readings, members = self.readings, self.memberships
-    has_reading = is_kept[readings.lunations]
-    new_readings = np.cumsum(has_reading) - 1
-    is_member = is_kept[members.lunations]
+    members = self.memberships
     readings = self.readings.take(np.flatnonzero(has_reading))
+    is_kept = np.zeros(len(self), bool)
+    is_kept[readings.lunations] = True
+    new_ordinals = np.cumsum(is_kept) - 1
+    new_readings = np.cumsum(has_reading) - 1
+    # Without its leading reading, another leads.
+    log_weights = readings.log_weights.copy()
+    log_weights[readings.starts] = 0.0
     return dataclasses.replace(
       self,
       readings=dataclasses.replace(
-        readings, lunations=new_ordinals[readings.lunations]
+        readings,
+        lunations=new_ordinals[readings.lunations],
+        day_spans=readings.day_spans if readings.has_days.any() else None,
+        log_weights=log_weights,
       ),
       memberships=Memberships(
         new_ordinals[members.lunations[is_member]],
@@ -318,7 +383,8 @@ class Calendar:
   @functools.cached_property
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
     """Chance that a month has each day, begins with it, and ends with it."""
-    if self.readings.day_spans is None:
+    has_days = self.readings.find_lunations(self.readings.has_days)
+    if not has_days.any():
       years, year_of = np.unique(self.years, return_inverse=True)
       chances = date_features.make_lunations(
         years, year_of, self.months
@@ -336,7 +402,40 @@ class Calendar:
         axis=0,
       )[None]
     # [S, K, 3, 60] to [S, K, D].
-    return chances.reshape(*chances.shape[:2], -1)
+    chances = chances.reshape(*chances.shape[:2], -1)
+    if has_days.any() and not has_days.all():
+      by_offset = self.take(~has_days).day_chances
+      chances = np.repeat(chances.astype(np.float32), len(by_offset), axis=0)
+      chances[:, ~has_days] = by_offset
+    return chances
+
+
+@dataclasses.dataclass(frozen=True)
+class CalendarPart:
+  """A part of a calendar: some reigns, and the months that they name."""
+
+  calendar: Calendar
+  reigns: Int[np.ndarray, " R"]  # row in the whole of each reign of the part
+  # Ordinal in the whole of each month of the part, and of outside.
+  months: Int[np.ndarray, " ordinals"]
+
+  @classmethod
+  def of_all(cls, calendar: Calendar) -> CalendarPart:
+    """Returns a calendar as the part that is the whole."""
+    num_reigns = len(calendar.timeline.reigns)
+    return cls(calendar, np.arange(num_reigns), np.arange(len(calendar) + 1))
+
+  def find_own(self, months: Int[np.ndarray, "*n"]) -> Int[np.ndarray, "*n"]:
+    """Returns ordinals of the part from those of the whole; -1 stays."""
+    own = np.full(self.months[-1] + 1, len(self.calendar))
+    own[self.months] = np.arange(len(self.months))
+    return np.where(months < 0, months, own[months])
+
+  def mark(self, is_member: Bool[np.ndarray, " k"]) -> Bool[np.ndarray, " K"]:
+    """Returns months of the whole from months of the part."""
+    is_marked = np.zeros(self.months[-1], bool)
+    is_marked[self.months[:-1][is_member]] = True
+    return is_marked
 
 
 def read_calendar(path: pathlib.Path) -> Calendar:
@@ -429,6 +528,149 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
     memberships,
     np.unique(polities, return_inverse=True)[1],
   )
+
+
+def join_calendars(
+  parts: Sequence[Calendar], name: str
+) -> tuple[Calendar, list[tuple[int, ...]]]:
+  """Returns a calendar of all months, and the rows of each part's reigns.
+
+  Months are one that begin within a few days of each other. Where the days of a
+  table are not known, its month is that of the same number and year.
+  """
+  day_of_group, groups = _group_months(parts)
+  order = np.argsort(day_of_group, kind="stable")
+  ordinal_of_group = np.argsort(order)
+  lunations_of = [ordinal_of_group[of_part] for of_part in groups]
+  rows = np.concatenate([_list_readings(part) for part in parts])
+  rows[:, 0] = np.concatenate(
+    [
+      lunations[part.readings.lunations]
+      for lunations, part in zip(lunations_of, parts, strict=True)
+    ]
+  )
+  days = day_of_group[order].astype(int)
+  has_days = rows[:, -1] > 0
+  rows[~has_days, -2] = days[rows[~has_days, 0]]
+  # Two parts may read a month alike. Readings with days lead, then those of the
+  # first part.
+  _, firsts, same = np.unique(
+    rows, axis=0, return_index=True, return_inverse=True
+  )
+  by_lunation = np.lexsort((firsts, ~has_days[firsts], rows[firsts, 0]))
+  lunations, years, months, is_leap, *spans = rows[firsts[by_lunation]].T
+  reading_of_row = np.argsort(by_lunation)[same.reshape(-1)]
+  reigns = [reign for part in parts for reign in part.timeline.reigns]
+  by_accession = np.argsort(
+    [reign.accession for reign in reigns], kind="stable"
+  )
+  new_rows = np.argsort(by_accession)
+  num_reigns, num_polities, num_readings = (
+    np.cumsum([0, *sizes])
+    for sizes in (
+      [len(part.timeline.reigns) for part in parts],
+      [part.polities.max() + 1 for part in parts],
+      [len(part.readings.lunations) for part in parts],
+    )
+  )
+  members = np.concatenate(
+    [
+      np.stack(
+        [
+          lunations_of[number][part.memberships.lunations],
+          reading_of_row[num_readings[number] + part.memberships.readings],
+          new_rows[num_reigns[number] + part.memberships.reigns],
+          part.memberships.regnal_years,
+          part.memberships.in_use,
+        ]
+      )
+      for number, part in enumerate(parts)
+    ],
+    axis=1,
+  )
+  members = members[:, np.lexsort((~members[4].astype(bool), members[0]))]
+  polities = [
+    polity + offset
+    for part, offset in zip(parts, num_polities, strict=False)
+    for polity in part.polities.tolist()
+  ]
+  calendar = Calendar(
+    Timeline(name, tuple(reigns[row] for row in by_accession)),
+    Readings(
+      lunations,
+      years,
+      months,
+      is_leap.astype(bool),
+      np.stack(spans, axis=1) if has_days.any() else None,
+      np.where(np.diff(lunations, prepend=-1), 0.0, -_LOG_PARALLEL),
+    ),
+    Memberships(*members[:4], members[4].astype(bool)),
+    np.array(polities)[by_accession],
+  )
+  bounds = itertools.pairwise(num_reigns.tolist())
+  return calendar, [
+    tuple(sorted(new_rows[first:stop].tolist())) for first, stop in bounds
+  ]
+
+
+def _list_readings(part: Calendar) -> Int[np.ndarray, "V 6"]:
+  """Returns lunation, year, month, leap mark, first day and length."""
+  readings, num_readings = part.readings, len(part.readings.lunations)
+  spans = np.zeros((num_readings, 2), int)
+  if readings.day_spans is not None:
+    spans = readings.day_spans
+  columns = readings.lunations, readings.years, readings.months
+  return np.stack([*columns, readings.is_leap, *spans.T], axis=1)
+
+
+def _group_months(
+  parts: Sequence[Calendar],
+) -> tuple[Float[np.ndarray, " groups"], list[Int[np.ndarray, " k"]]]:
+  """Returns the first day of each month of all, and of each part its months."""
+  has_days = [part.readings.has_days[part.readings.starts] for part in parts]
+  days = np.concatenate(
+    [
+      np.where(known, bounds[:, 0], bounds.mean(1) - _DAYS_PER_LUNATION / 2)
+      for known, bounds in zip(
+        has_days, (part.day_bounds for part in parts), strict=True
+      )
+    ]
+  )
+  numbers = np.concatenate(
+    [
+      2 * _count_months(part.years, part.months) + part.is_leap
+      for part in parts
+    ]
+  )
+  known = np.concatenate(has_days)
+  order = np.flatnonzero(known)[np.argsort(days[known], kind="stable")]
+  groups = np.empty(len(days), int)
+  groups[order] = (
+    np.cumsum(np.diff(days[order], prepend=-1e9) > (_MAX_DAYS_APART)) - 1
+  )
+  # Of a month without days, that of its number.
+  group_of = dict(
+    zip(numbers[order[::-1]].tolist(), groups[order[::-1]], strict=True)
+  )
+  num_groups = len(np.unique(groups[known]))
+  for row in np.flatnonzero(~known).tolist():
+    number = int(numbers[row])
+    if number not in group_of:
+      group_of[number] = num_groups
+      num_groups += 1
+    groups[row] = group_of[number]
+  first_days = np.full(num_groups, np.inf)
+  # Those without days come last and only count where no other does.
+  np.minimum.at(first_days, groups[known], days[known])
+  is_alone = ~known & np.isinf(first_days[groups])
+  first_days[groups[is_alone]] = days[is_alone]
+  stops = np.cumsum([len(part) for part in parts])[:-1]
+  return first_days, np.split(groups, stops)
+
+
+def _count_months(years: np.ndarray, months: np.ndarray) -> np.ndarray:
+  """Returns months since the first of year 0."""
+  return MONTHS_PER_YEAR * years + months - 1
 
 
 def make_calendar(timeline: Timeline) -> Calendar:
@@ -582,4 +824,4 @@ def _sort_key(calendar: Calendar) -> Int[np.ndarray, " K"]:
   readings = calendar.readings
   if readings.day_spans is not None:
     return np.minimum.reduceat(readings.day_spans[:, 0], readings.starts)
-  return 2 * (12 * calendar.years + calendar.months) + calendar.is_leap
+  return 2 * _count_months(calendar.years, calendar.months) + calendar.is_leap

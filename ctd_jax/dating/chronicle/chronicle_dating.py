@@ -281,16 +281,21 @@ def read_all_sections(
   ]
 
 
+def count_reigns(sections: Sequence[Section]) -> collections.Counter[str]:
+  """Returns how often each reign is printed with a year."""
+  return collections.Counter(
+    values[0]
+    for section in sections
+    for name, *values in section.statements
+    if name == "year" and values[0] is not None
+  )
+
+
 def weigh_readings(
   all_sections: Sequence[Section], calendar: Calendar
 ) -> Calendar:
   """Returns the calendar with the reigns that a text names most first."""
-  names = collections.Counter(
-    values[0]
-    for section in all_sections
-    for name, *values in section.statements
-    if name == "year" and values[0] is not None
-  )
+  names = count_reigns(all_sections)
   counts = np.zeros(len(calendar.timeline.reigns), int)
   for name, count in names.items():
     counts[[*calendar.find_reigns(name)]] += count

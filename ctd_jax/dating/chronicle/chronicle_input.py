@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from ctd_jax import texts
-from ctd_jax.chronology import reigns
+from ctd_jax.chronology import era_calendars, reigns
 from ctd_jax.dating.chronicle import calendar, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.texts import Entry, TextError, Work
@@ -114,9 +114,9 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
     return calendar.read_calendar(path)
   if western.is_western_name(name):
     return western.load_western_calendar(name, records)
+  if name in reigns.timeline_names():
+    return calendar.make_calendar(reigns.load_timeline(name))
   installed_tables = list_installed_tables()
-  if name in installed_tables:
-    return calendar.read_calendar(installed_tables[name])
   try:
     return calendar.load_calendar(name)
   except ValueError as error:
@@ -135,6 +135,25 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
         problem=error,
       )
     ) from None
+
+
+def split_reigns(name: str) -> list[str]:
+  """Returns the calendars of a value of --reigns: tables, and all polities.
+
+  Polities keep their commas, because one calendar has the months of all.
+  """
+  if pathlib.Path(name).expanduser().is_file():
+    return [name]
+  names = [part.strip() for part in name.replace("，", ",").split(",")]
+  calendars: dict[str, list[str]] = {}
+  for part in filter(None, names):
+    try:
+      era_calendars.find_polities(part)
+      is_polity = part not in reigns.timeline_names()
+    except ValueError:
+      is_polity = False
+    calendars.setdefault("" if is_polity else part, []).append(part)
+  return [",".join(dict.fromkeys(parts)) for parts in calendars.values()]
 
 
 def list_installed_tables() -> dict[str, pathlib.Path]:

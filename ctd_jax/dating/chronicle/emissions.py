@@ -373,14 +373,16 @@ def match_readings(
     # Every month has 29 days.
     if readings.day_spans is None or value < 30:
       return np.ones(len(months), bool)
-    return readings.day_spans[:, 1] >= value
+    return ~readings.has_days | (readings.day_spans[:, 1] >= value)
   if name in ("month", "doubtful month"):
     return readings.have_number(value) & ~readings.is_leap
   # A leap month, of a number if that is printed. Where days are not known, it
   # counts as the twelfth.
-  if readings.day_spans is None:
-    return months == (value or MONTHS_PER_YEAR)
-  return readings.is_leap & np.isin(months, value or range(13))
+  return np.where(
+    readings.has_days,
+    readings.is_leap & np.isin(months, value or range(13)),
+    months == (value or MONTHS_PER_YEAR),
+  )
 
 
 def _score_readings(

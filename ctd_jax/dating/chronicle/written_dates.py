@@ -288,7 +288,7 @@ def _match_month(
   cue: DateCue, months: np.ndarray, is_leap: np.ndarray, calendar: Calendar
 ) -> np.ndarray:
   """Returns which months have the number or season of a date."""
-  if cue.leap and calendar.day_spans is None:
+  if cue.leap and not calendar.readings.has_days.any():
     # Their leap months are not told apart and mostly followed the twelfth.
     return months == (cue.month or MONTHS_PER_YEAR)
   if cue.month or cue.leap:

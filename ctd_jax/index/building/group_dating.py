@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float32, Int
 
 from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import base
 from ctd_jax.index import posteriors
@@ -47,6 +47,10 @@ class DatingChoices:
   fixed: pathlib.Path | None = None  # corrections of the one text that is added
   # Name of a work -> its corrections.
   fixed_of: Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
+  # Name of a work -> rows of its reigns, as an index remembers them.
+  reigns_of: Mapping[str, tuple[int, ...]] = dataclasses.field(
+    default_factory=dict
+  )
 
   def find_fixed(self, work: SourceWork) -> pathlib.Path | None:
     """Returns the file of a work's corrections."""
@@ -134,10 +138,13 @@ class WorkDater:
     choices: DatingChoices,
     works: Sequence[SourceWork],
     corrections: Mapping[str, Sequence[Correction]] | None = None,
+    reigns_of: Mapping[str, tuple[int, ...]] | None = None,
   ):
+    """Takes works; `reigns_of` has rows of reigns by work, if not all."""
     self._calendar = calendar
     self._choices = choices
     self._works = works
+    self._reigns_of = reigns_of or {}
     self._corrections = corrections or {}
     self._corrected: dict[str, WorkCorrections] = {}
     self._readers: dict[str, DateReader] = {}
@@ -170,9 +177,12 @@ class WorkDater:
         work.name,
         self._corrections.get(work.name, ()),
         work.records,
-        self._calendar,
+        self._part_of(work),
       )
     return self._corrected[work.name]
+
+  def _part_of(self, work: SourceWork) -> CalendarPart:
+    return self._calendar.select_reigns(self._reigns_of.get(work.name, ()))
 
   def _add_corrections(self, dated: DatedWork) -> DatedWork:
     corrected = self._match_corrections(dated.source)
@@ -184,7 +194,7 @@ class WorkDater:
 
   def _reader_of(self, work: SourceWork) -> DateReader:
     if work.group not in self._readers:
-      self._readers[work.group] = DateReader(self._calendar, work.timeline)
+      self._readers[work.group] = DateReader(self._part_of(work), work.timeline)
     return self._readers[work.group]
 
   def date_with_own_dates(self, work: SourceWork, manner: str) -> DatedWork:
@@ -195,10 +205,14 @@ class WorkDater:
       return self._add_corrections(
         work_dating.date_by_keys(work, known_months, num_months)
       )
-    clues = self._read_clues(work)
+    clues, part = self._read_clues(work), self._part_of(work)
     dated = work_dating.date_records_by_order(
-      work, known_months, self._calendar, clues.stated_months
+      work,
+      part.find_own(known_months),
+      part.calendar,
+      part.find_own(clues.stated_months),
     )
+    dated = work_dating.move_months(dated, part)
     return dataclasses.replace(
       self._add_corrections(dated),
       posteriors=dataclasses.replace(
@@ -361,7 +375,7 @@ class WorkDater:
     fixed = self._choices.find_fixed(text)
     if fixed is not None:
       self._corrected[text.name] = work_corrections.add_fixed_entries(
-        self._match_corrections(work), fixed, text.entries, self._calendar
+        self._match_corrections(work), fixed, text.entries, self._part_of(work)
       )
     return work
 

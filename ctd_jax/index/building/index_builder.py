@@ -65,7 +65,7 @@ _MAX_NAMED = 5
 class BuildOptions:
   """Options for building an index."""
 
-  # Calendar as for `load_reigns`; None: the index's or data set's.
+  # Calendar as for `choose_calendar`; None: the index's or data set's.
   reigns: str | None = None
   unit: str | None = None  # of plain text: line or paragraph
   columns: str | None = None  # of a table, see `texts.table`
@@ -280,9 +280,17 @@ class _Build:
     self._previous, self._plan = _plan_vectors(folder, options)
     _check_names(works)
     options.choices.check_names(works)
-    self._calendar: Calendar = source_calendars.open_calendar(
+    chosen = source_calendars.open_calendar(
       folder, works, options.reigns, is_new_folder(folder)
     )
+    self._calendar: Calendar = chosen.calendar
+    remembered = options.choices.reigns_of
+    self._reigns_of = {
+      work.name: remembered[work.name]
+      if work.name in remembered
+      else chosen.find_own(work, options.reigns)
+      for work in works
+    }
     self._calendar_sha256 = calendars.hash_calendar(self._calendar)
     database.create_database(folder)
     # Corrections made from now on are left to the next build.
@@ -291,7 +299,11 @@ class _Build:
       work.name: store.active(work.name) for work in works
     }
     self._dater = WorkDater(
-      self._calendar, options.choices, works, self._corrections
+      self._calendar,
+      options.choices,
+      works,
+      self._corrections,
+      self._reigns_of,
     )
     self._manners: dict[str, str] = {}
     self._jobs: dict[str, StagingJob] = {}
@@ -381,6 +393,9 @@ class _Build:
     corrections = self._corrections[work.name]
     if corrections:
       key.append([dataclasses.astuple(row) for row in corrections])
+    reigns = self._reigns_of[work.name]
+    if reigns:
+      key.append(reigns)
     name = staged_works.name_folder(work.name, json.dumps(key))
     return StagingJob(
       work=work,
@@ -391,6 +406,7 @@ class _Build:
         manner=choices.find_manner(work),
         fixed=fixed and sources.shorten_path(self._folder, fixed),
         fixed_sha256=fixed_sha256,
+        reigns=reigns,
       ),
       fixed=fixed,
       corrections=corrections,

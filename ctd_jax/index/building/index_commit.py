@@ -325,8 +325,7 @@ def make_manifest(
     passages = previous.passages
   else:
     passages = fit_passages(folder, connection, calendar, generation + 1)
-  timeline = folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
-  spec = json.loads(files.read_text(timeline))["spec"]
+  spec, _ = calendars.load_spec(folder)
   result = Manifest(
     format=manifest.FORMAT,
     generation=generation,

@@ -7,24 +7,154 @@ of it (1-2), or a date that the index's calendar can read (「隱公三年春」
 Axes: n records of a work, K lunations of the calendar, T months of a timeline.
 """
 
+import collections
+import contextlib
+import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from jaxtyping import Int
 
-from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.chronology.reigns import Reign, TimeKey, Timeline
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import chronicle_input, western, written_dates
-from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  chronicle_input,
+  western,
+  written_dates,
+)
+from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index import calendars
-from ctd_jax.index.building.sources import SourceRecord, SourceWork
+from ctd_jax.index import calendars, database
+from ctd_jax.index.building import staged_works, work_dating
+from ctd_jax.index.building.sources import (
+  REIGNS_MARK,
+  SourceRecord,
+  SourceWork,
+)
 from ctd_jax.utils.notes import Note
 
 _REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
 _TIME_KEY = re.compile(r"\d+-\d+-\d+L?")
+_MAX_READ = 1_000  # entries read to find out the table of a text
+# Share of the most printed table from which on another is as good.
+_MAX_RIVAL = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCalendar:
+  """Calendar of an index, and the tables that it is made of."""
+
+  calendar: Calendar
+  spec: str  # value of --reigns
+  # Name -> rows of its reigns; empty if the index has only one table.
+  tables: Mapping[str, tuple[int, ...]]
+  sources: tuple[str, ...] = ()  # of the works that are there, for --add
+
+  def find_rows(self, name: str) -> frozenset[int]:
+    """Returns the rows of the reigns of tables or polities.
+
+    Raises:
+      ValueError: if the calendar lacks some.
+    """
+    row_of = {reign: row for row, reign in enumerate(self._reigns)}
+    rows: set[int] = set()
+    for part in chronicle_input.split_reigns(name):
+      if part in self.tables:
+        rows.update(self.tables[part])
+        continue
+      reigns = chronicle_input.load_reigns(part).timeline.reigns
+      if not row_of.keys() >= {*reigns}:
+        raise ValueError(
+          Note(
+            "problem.calendar.lacking",
+            name=part,
+            calendar=self.spec,
+            sources=",".join((*self.sources, "...")),
+          )
+        )
+      rows.update(row_of[reign] for reign in reigns)
+    return frozenset(rows)
+
+  @property
+  def _reigns(self) -> tuple[Reign, ...]:
+    return self.calendar.timeline.reigns
+
+  def find_own(
+    self, work: SourceWork, reigns: str | None = None
+  ) -> tuple[int, ...]:
+    """Returns the rows of the reigns that a work is dated by; () for all.
+
+    Args:
+      reigns: --reigns, of works that name no calendar.
+
+    Raises:
+      ValueError: if the work prints the reigns of several tables.
+    """
+    request = work.request
+    name = (request and request.reigns) or reigns
+    rows = frozenset(range(len(self._reigns)))
+    if request and request.reigns:
+      rows = self.find_rows(request.reigns)
+    elif work.timeline is not None:
+      names = {(reign.state, reign.name) for reign in work.timeline.reigns}
+      rows = frozenset(
+        row
+        for row, reign in enumerate(self._reigns)
+        if (reign.state, reign.name) in names
+      )
+    elif name or self.tables:
+      rows = self.find_rows(name) if name else rows
+      tables = {
+        table: rows_of_table
+        for table, rows_of_table in self.tables.items()
+        if rows.issuperset(rows_of_table)
+      }
+      if len(tables) > 1:
+        table = _detect_table(work, self.calendar, tables)
+        rows = frozenset(tables[table] if table else rows)
+    is_all = len(rows) in (0, len(self._reigns))
+    return () if is_all else tuple(sorted(rows))
+
+
+def _detect_table(
+  work: SourceWork,
+  calendar: Calendar,
+  tables: Mapping[str, Collection[int]],
+) -> str | None:
+  """Returns the table whose reigns a work prints; None if it prints none."""
+  entries = work.entries or work_dating.make_entries(work.records)
+  step = -(-len(entries) // _MAX_READ)
+  names = chronicle_dating.count_reigns(
+    chronicle_dating.read_all_sections(entries[::step], calendar)
+  )
+  counts = collections.Counter()
+  for name, count in names.items():
+    rows = {*calendar.find_reigns(name)}
+    for table, rows_of_table in tables.items():
+      if not rows.isdisjoint(rows_of_table):
+        counts[table] += count
+  if not counts:
+    return None
+  (table, most), *others = counts.most_common()
+  rivals = [table, *(it for it, count in others if count > _MAX_RIVAL * most)]
+  found = ", ".join(f"{it} ({counts[it]:,})" for it in rivals)
+  if len(rivals) > 1:
+    raise ValueError(
+      Note(
+        "problem.calendar.ambiguous",
+        work=work.name,
+        tables=found,
+        flag=f"--add={work.source}{REIGNS_MARK}{table}",
+      )
+    )
+  logging.info(
+    "%s: dated by the table whose reigns it prints, %s", *(work.name, found)
+  )
+  return table
 
 
 def open_calendar(
@@ -32,7 +162,7 @@ def open_calendar(
   works: Sequence[SourceWork],
   reigns: str | None,
   is_first: bool,
-) -> Calendar:
+) -> BuildCalendar:
   """Returns the calendar of the index; the first build writes it.
 
   Args:
@@ -41,59 +171,83 @@ def open_calendar(
   """
   if not is_first:
     calendar = calendars.load_index_calendar(folder)
-    if reigns is not None:
-      _, asked = choose_calendar(works, reigns)
-      if calendars.hash_calendar(asked) != calendars.hash_calendar(calendar):
-        raise ValueError(
-          f"--reigns={reigns}: the index has another calendar, "
-          f"{calendar.timeline.name}; omit the flag, or build a new index"
-        )
-    return calendar
+    with contextlib.closing(database.open_database(folder)) as connection:
+      requests = [
+        staged_works.read_dated_with(work).source
+        for work in database.list_works(connection)
+      ]
+    sources = [it.format_argument(folder) for it in requests if it]
+    opened = BuildCalendar(
+      calendar,
+      *calendars.load_spec(folder),
+      tuple(dict.fromkeys(sources)),
+    )
+    if reigns:
+      opened.find_rows(reigns)  # refused before any work is read
+    return opened
   if not works:
     raise ValueError(f"--index={folder}: no index there; --add builds one")
-  spec, calendar = choose_calendar(works, reigns)
-  calendars.write_index_calendar(folder, calendar, spec)
-  return calendar
+  chosen = choose_calendar(works, reigns)
+  calendars.write_index_calendar(
+    folder, chosen.calendar, chosen.spec, chosen.tables
+  )
+  return chosen
 
 
 def choose_calendar(
   works: Sequence[SourceWork], reigns: str | None
-) -> tuple[str, Calendar]:
-  """Returns the value of --reigns, or the timeline's name, and the calendar.
+) -> BuildCalendar:
+  """Returns the calendar of a new index, with the months of all its works.
 
   Args:
-    reigns: see `chronicle_input.load_reigns`; None if the works name it.
+    reigns: see `chronicle_input.load_reigns`; several with commas between them.
+      None if the works name it.
   """
   entries = [entry for work in works for entry in work.entries]
-  if reigns is not None:
-    return reigns, chronicle_input.load_reigns(reigns, entries)
-  timelines = {
-    work.timeline.name: work.timeline for work in works if work.timeline
-  }
-  if len(timelines) > 1:
-    raise ValueError(
-      Note("problem.calendar.several", names=", ".join(timelines))
-    )
-  if timelines:
-    ((name, timeline),) = timelines.items()
-    return name, calendar_lib.make_calendar(timeline)
+  asked = [work.request.reigns for work in works if work.request]
+  parts: dict[str, Calendar] = {}
+  for name in filter(None, dict.fromkeys((reigns, *asked))):
+    for part in chronicle_input.split_reigns(name):
+      calendar = chronicle_input.load_reigns(part, entries)
+      present = {
+        reign for other in parts.values() for reign in other.timeline.reigns
+      }
+      if not present.issuperset(calendar.timeline.reigns):
+        parts[part] = calendar
+  # A data set has a calendar of its own if no other has its months.
+  for work in works:
+    timeline = work.timeline
+    if timeline is not None and not any(
+      (calendar_lib.map_time_keys(timeline, part) < len(part)).any()
+      for part in parts.values()
+    ):
+      parts[timeline.name] = calendar_lib.make_calendar(timeline)
+  if len(parts) > 1:
+    spec = ",".join(parts)
+    if any(map(western.is_western, parts.values())):
+      raise ValueError(Note("problem.calendar.western", names=spec))
+    calendar, rows = calendar_lib.join_calendars([*parts.values()], spec)
+    return BuildCalendar(calendar, spec, dict(zip(parts, rows, strict=True)))
+  if parts:
+    ((name, calendar),) = parts.items()
+    return BuildCalendar(calendar, name, {})
   try:
     calendar = western.load_western_calendar(western.COMMON_ERA, entries)
   except ValueError:
     raise ValueError(Note("problem.calendar.none")) from None
-  return calendar.timeline.name, calendar
+  return BuildCalendar(calendar, calendar.timeline.name, {})
 
 
 class DateReader:
   """Reads the dates of records, remembering those it has read."""
 
-  def __init__(self, calendar: Calendar, timeline: Timeline | None):
-    self.calendar = calendar
+  def __init__(self, part: CalendarPart, timeline: Timeline | None):
+    self._part = part
     self.timeline = timeline
     self.lunation_of = (
       None
       if timeline is None
-      else calendar_lib.map_time_keys(timeline, calendar)
+      else part.months[calendar_lib.map_time_keys(timeline, part.calendar)]
     )
     self._spans: dict[str, tuple[int, int]] = {}
 
@@ -161,7 +315,8 @@ class DateReader:
   def _read_span(self, date: str) -> tuple[int, int]:
     ordinals = _find_ordinals(date, self.timeline)
     if ordinals is None:
-      months = written_dates.find_months(date, self.calendar).nonzero()[0]
+      is_named = written_dates.find_months(date, self._part.calendar)
+      months = self._part.months[is_named.nonzero()[0]]
       return int(months[0]), int(months[-1])
     months = [int(self.lunation_of[ordinal]) for ordinal in ordinals]
     return min(months), max(months)

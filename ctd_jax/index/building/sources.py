@@ -31,6 +31,7 @@ from ctd_jax.utils.notes import Note
 NO_POSITION = -1  # of a record whose order in its work is not known
 DATASET, BEIR, TEXTS = "dataset", "beir", "texts"  # kinds of sources
 _BEIR_PREFIX = "beir:"
+REIGNS_MARK = ":reigns="  # after a source, before its calendar
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
   columns: str | None = None  # of a table, see `texts.table`
   hidden_splits: tuple[str, ...] = ()  # their months must not be used
   data_dir: str | None = None  # None for TFDS's own
+  reigns: str | None = None  # calendar of these works, see `make_request`
 
   def find_path(self, folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the path of the source; None for a data set."""
@@ -112,10 +114,10 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
 
   def format_argument(self, folder: pathlib.Path) -> str:
     """Returns the source as --add takes it."""
-    path = self.find_path(folder)
-    if path is None:
-      return self.source
-    return f"{_BEIR_PREFIX}{path}" if self.kind == BEIR else f"{path}"
+    path = self.find_path(folder) or self.source
+    prefix = _BEIR_PREFIX if self.kind == BEIR else ""
+    mark = f"{REIGNS_MARK}{self.reigns}" if self.reigns else ""
+    return f"{prefix}{path}{mark}"
 
   def read(self, folder: pathlib.Path) -> list[SourceWork]:
     """Returns the works of the source; errors name file and line."""
@@ -145,7 +147,10 @@ def make_request(
     hidden_splits: splits of a data set whose months must not be used.
     data_dir: folder of the built data sets; TFDS's own if None.
     columns: columns of a table, see `texts.table`.
+    source: it may end in `:reigns=NAME`, the calendar of its works: one of the
+      index's tables, or polities with + between them.
   """
+  source, _, reigns = source.partition(REIGNS_MARK)
   path = source.removeprefix(_BEIR_PREFIX)
   if path != source:
     kind = BEIR
@@ -158,6 +163,7 @@ def make_request(
     columns=columns,
     hidden_splits=tuple(hidden_splits),
     data_dir=data_dir and os.path.abspath(os.path.expanduser(data_dir)),
+    reigns=reigns.replace("+", ",") or None,
   )
 
 

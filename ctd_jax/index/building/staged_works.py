@@ -82,6 +82,8 @@ class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
   left_out: dict[int, Any] = {}
   # Hash of the names that the model dated together; "" of others.
   beside: str = ""
+  # Rows of the reigns of its calendar; () for all of the index.
+  reigns: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,10 +174,11 @@ def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
   # A process may have staged it and died before it could say so.
   if staged := find_staged_work(job.folder):
     return staged
+  part = calendar.select_reigns(job.dated_with.reigns)
   dated = work_dating.date_text_by_order(
-    job.work, calendar, job.fixed, job.corrections
+    job.work, part.calendar, job.fixed, job.corrections
   )
-  return stage_work(job, dated, calendar)
+  return stage_work(job, work_dating.move_months(dated, part), calendar)
 
 
 def stage_work(
@@ -209,7 +212,8 @@ def stage_work(
     "sha256": job.sha256,
     "num_records": len(work.records),
     "dated_by": work.manner,
-    "printed_reigns": list(work.printed_reigns),
+    # Otherwise those of another calendar could name its months.
+    "printed_reigns": list(work.printed_reigns or job.dated_with.reigns),
     "warnings": msgspec.to_builtins(
       [*work_corrections.describe_left_out(work.corrections), *work.warnings]
     ),

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle import sections as sections_lib
-from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import CalendarPart
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.corrections import Correction, hash_texts
@@ -57,13 +57,14 @@ def match_corrections(
   name: str,
   corrections: Iterable[Correction],
   records: Sequence[SourceRecord],
-  calendar: Calendar,
+  part: CalendarPart,
 ) -> WorkCorrections:
   """Returns corrections by record; logs those left out.
 
   Args:
     corrections: corrections of the work, without those undone.
     records: all of the work, in order.
+    part: reigns by which the dates are read.
   """
   months: dict[int, np.ndarray] = {}
   correction_of: dict[int, Correction] = {}
@@ -73,7 +74,9 @@ def match_corrections(
   for correction in corrections:
     try:
       rows = finder.find_rows(correction)
-      is_allowed = written_dates.find_months(correction.date, calendar)
+      is_allowed = part.mark(
+        written_dates.find_months(correction.date, part.calendar)
+      )
     except ValueError as error:
       left_out[correction.correction_id] = notes.of_error(error)
       logging.warning(
@@ -100,14 +103,15 @@ def add_fixed_sections(
   path: pathlib.Path,
   entries: Sequence[Entry],
   sections: Sequence[Section],
-  calendar: Calendar,
+  part: CalendarPart,
 ) -> WorkCorrections:
   """Returns the index's corrections with those of a --fixed file.
 
   Args:
     corrected: corrections of a text whose records are `sections`.
   """
-  fixed = fixed_dates.read_fixed_dates(path, entries, sections, calendar)
+  fixed = fixed_dates.read_fixed_dates(path, entries, sections, part.calendar)
+  fixed = {row: part.mark(is_allowed) for row, is_allowed in fixed.items()}
   for row in fixed:
     correction = corrected.correction_of.get(row)
     if correction is not None:
@@ -124,7 +128,7 @@ def add_fixed_entries(
   corrected: WorkCorrections,
   path: pathlib.Path,
   entries: Sequence[Entry],
-  calendar: Calendar,
+  part: CalendarPart,
 ) -> WorkCorrections:
   """Returns the index's corrections with those of a --fixed file, by entry.
 
@@ -146,7 +150,7 @@ def add_fixed_entries(
       for row, correction in corrected.correction_of.items()
     },
   )
-  fixed = add_fixed_sections(by_section, path, entries, sections, calendar)
+  fixed = add_fixed_sections(by_section, path, entries, sections, part)
   for number in fixed.months.keys() - row_of.keys():
     raise ValueError(
       f"--fixed={path}: record {number + 1} is a heading; in a text that is "

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Int
 from ctd_jax.benchmark.benchmark import NO_EVENT
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings, sections
-from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
@@ -176,12 +176,13 @@ def date_text_by_order(
   entries = work.entries
   sections = chronicle_dating.read_all_sections(entries, calendar)
   records = _cut_records(entries, sections)
+  whole = CalendarPart.of_all(calendar)
   corrected = work_corrections.match_corrections(
-    work.name, corrections, records, calendar
+    work.name, corrections, records, whole
   )
   if fixed:
     corrected = work_corrections.add_fixed_sections(
-      corrected, fixed, entries, sections, calendar
+      corrected, fixed, entries, sections, whole
     )
   dates = _decode(work.name, entries, sections, calendar, corrected.months)
   known_months = np.full((len(sections), 2), UNKNOWN)
@@ -260,6 +261,21 @@ def date_records_by_order(
     np.where(is_known, KEYS, ORDER),
     ORDER,
     printed_reigns=find_naming_reigns(dates),
+  )
+
+
+def move_months(work: DatedWork, part: CalendarPart) -> DatedWork:
+  """Returns a work with months and reigns of the whole, not of a part."""
+  arrays, known = work.posteriors, work.known_months
+  return dataclasses.replace(
+    work,
+    known_months=np.where(known == UNKNOWN, UNKNOWN, part.months[known]),
+    posteriors=dataclasses.replace(
+      arrays,
+      months=part.months[arrays.months].astype(np.int32),
+      num_months=int(part.months[-1]),
+    ),
+    printed_reigns=tuple(part.reigns[[*work.printed_reigns]].tolist()),
   )
 
 
