@@ -7,7 +7,7 @@ works and a copy of it. `index_check` verifies it.
 import hashlib
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,8 @@ REBUILD = (
   "folder, which keeps its corrections"
 )
 _MAX_BYTES = 256 << 20  # of the manifest
+# Share of records that a passage dater need not have seen.
+_MAX_GROWN = 0.1
 
 
 class DamagedIndexError(ValueError):
@@ -83,6 +85,30 @@ class Manifest(msgspec.Struct, frozen=True):
   # Whether passages were wanted, even if no record was sure enough; None in
   # indexes that do not record it.
   use_passages: bool | None = None
+  # First rows of the works that the passage dater learned from; None in indexes
+  # that do not record it, where they are all.
+  learned_rows: list[int] | None = None
+
+  @property
+  def learned(self) -> frozenset[int]:
+    """First rows of the works that the passage dater learned from."""
+    rows = frozenset(work["first_row"] for work in self.works)
+    return rows if self.learned_rows is None else rows & {*self.learned_rows}
+
+  @property
+  def unseen_works(self) -> list[dict[str, Any]]:
+    """Works added since the passage dater learned, which it has not seen."""
+    learned = self.learned
+    return [work for work in self.works if work["first_row"] not in learned]
+
+  def can_learn_later(self, works: Sequence[dict[str, Any]]) -> bool:
+    """Whether the passage dater stays as it is beside other works."""
+    if self.passages is None:
+      return False
+    sizes = {work["first_row"]: work["num_records"] for work in works}
+    num_learned = sum(sizes.get(row, 0) for row in self.learned)
+    has_all = self.learned <= sizes.keys()
+    return has_all and sum(sizes.values()) <= (1 + _MAX_GROWN) * num_learned
 
   @property
   def is_for_passages(self) -> bool:

@@ -5,7 +5,7 @@ Works with keys or an order come first, because the model learns from them.
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import base
+from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.index import posteriors
 from ctd_jax.index.building import (
   model_dating,
@@ -36,6 +37,8 @@ from ctd_jax.utils.notes import Note
 UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
 # Gives the records that have a certain date by now.
 LabelSource = Callable[[], LabelPool]
+# Gives a dater of passages for so many records of works, if one will do.
+DaterSource = Callable[[Collection[str], int], PassageDater | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,8 +142,10 @@ class WorkDater:
     works: Sequence[SourceWork],
     corrections: Mapping[str, Sequence[Correction]] | None = None,
     reigns_of: Mapping[str, tuple[int, ...]] | None = None,
+    find_dater: DaterSource | None = None,
   ):
     """Takes works; `reigns_of` has rows of reigns by work, if not all."""
+    self._find_dater = find_dater
     self._calendar = calendar
     self._choices = choices
     self._works = works
@@ -323,12 +328,10 @@ class WorkDater:
   def _date_others(
     self, works: Sequence[SourceWork], labels: LabelSource
   ) -> Iterable[DatedWork]:
-    pool = labels()
     works = [
       self._make_records(work) if work.is_text else work for work in works
     ]
     known = {work.name: self.read_known_months(work) for work in works}
-    pool = _add_known_records(pool, works, known, len(self._calendar))
     months_of = [known[work.name] for work in works]
     is_open = [
       (months[:, 0] == UNKNOWN) | (months[:, 0] != months[:, 1])
@@ -339,12 +342,18 @@ class WorkDater:
       for work, is_open_here in zip(works, is_open, strict=True)
       for row in np.flatnonzero(is_open_here).tolist()
     ]
+    num_months = len(self._calendar)
+    names = [work.name for work in works]
+    dater = self._find_dater and self._find_dater(names, len(texts))
     try:
-      dated = model_dating.date_texts(texts, pool, self._calendar)
+      if dater and texts:
+        dated = model_dating.date_passages(texts, dater, num_months)
+      else:
+        pool = _add_known_records(labels(), works, known, num_months)
+        dated = model_dating.date_texts(texts, pool, self._calendar)
     except ValueError as error:
-      names = ", ".join(work.name for work in works)
       raise ValueError(
-        Note("problem.at", place=names, problem=error)
+        Note("problem.at", place=", ".join(names), problem=error)
       ) from error
     start = 0
     for work, months, is_open_here in zip(

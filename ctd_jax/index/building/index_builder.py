@@ -29,6 +29,7 @@ from absl import logging
 
 import ctd_jax
 from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.index import calendars, corrections, database, manifest, vectors
 from ctd_jax.index.building import (
   index_commit,
@@ -304,6 +305,7 @@ class _Build:
       works,
       self._corrections,
       self._reigns_of,
+      self._find_dater,
     )
     self._manners: dict[str, str] = {}
     self._jobs: dict[str, StagingJob] = {}
@@ -465,6 +467,30 @@ class _Build:
       return None
     job = self._jobs[work.name]
     return staged_works.stage_work(job, dated, self._calendar)
+
+  def _find_dater(
+    self, names: Collection[str], num_records: int
+  ) -> PassageDater | None:
+    """Returns the index's dater of passages, for a few records new to it."""
+    previous = self._previous
+    if previous is None or any(
+      work["name"] in names and work["first_row"] in previous.learned
+      for work in previous.works
+    ):
+      return None
+    kept = [work for work in previous.works if work["name"] not in names]
+    new = {"first_row": None, "num_records": num_records}
+    if not previous.can_learn_later([*kept, new]):
+      return None
+    entries = {
+      name: entry
+      for name, entry in previous.files.items()
+      if name.startswith(f"{previous.passages}/")
+    }
+    if any(manifest.find_damage(self._folder, entries)):
+      return None
+    logging.info("dating %s records as passages", f"{num_records:,}")
+    return PassageDater.open(self._folder / previous.passages, self._calendar)
 
   def _list_labels(self, without: Collection[str]) -> LabelPool:
     """Returns records with certain dates in the index and this build."""

@@ -319,10 +319,15 @@ def make_manifest(
   """Returns the manifest of the database's contents, of the last generation."""
   generation = int(database.get_property(connection, "generation"))
   works = database.describe_works(connection)
+  learned_rows = [work["first_row"] for work in works]
   if not use_passages:
     passages = None
-  elif previous and previous.works == works and previous.is_for_passages:
+  elif previous and (
+    (previous.works == works and previous.is_for_passages)
+    or previous.can_learn_later(works)
+  ):
     passages = previous.passages
+    learned_rows = sorted(previous.learned)
   else:
     passages = fit_passages(folder, connection, calendar, generation + 1)
   spec, _ = calendars.load_spec(folder)
@@ -341,6 +346,7 @@ def make_manifest(
     dense=dense,
     passages=passages,
     use_passages=use_passages,
+    learned_rows=learned_rows if passages else None,
   )
   entries = dict(previous.files) if previous else {}
   entries |= {

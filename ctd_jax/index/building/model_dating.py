@@ -25,10 +25,12 @@ from ctd_jax.dating import dating_model
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.index import posteriors as posteriors_lib
 from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.posteriors import PosteriorArrays
+from ctd_jax.utils import output
 from ctd_jax.utils.notes import Note
 
 # Records dated at once: their scores of years are held in memory.
@@ -110,6 +112,17 @@ def _iterate_posterior(
 ) -> Iterator[np.ndarray]:
   for start in range(0, len(rows), _BLOCK):
     yield np.exp(posterior.log_p(rows[start : start + _BLOCK]))
+
+
+def date_passages(
+  texts: Sequence[str], dater: PassageDater, num_months: int
+) -> PosteriorArrays:
+  """Returns the posteriors of undated texts, each dated by itself."""
+  bar = output.Progress(texts, "dating", unit="record")
+  return posteriors_lib.make_posterior_arrays(
+    (np.exp(dater.date(it, with_reasons=False).log_p)[None] for it in bar),
+    num_months,
+  )
 
 
 def date_texts(
