@@ -93,6 +93,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     correction_files,
     index_check,
     manifest,
+    passage_answers,
   )
 
   values = flags.FLAGS
@@ -160,6 +161,8 @@ def main(runner_arguments: Sequence[str]) -> None:
       advice = manifest.describe_repair(folder)
       raise ValueError("\n  ".join([f"{folder} is damaged:", *damage, advice]))
     print(f"{folder}: every file, row and hash is intact")
+    for note in passage_answers.note_unseen(manifest.read_manifest(folder)):
+      print(note)
   if result is not None or values.list:
     print(index_check.format_summary(folder, result))
   if values.corrections:

@@ -173,6 +173,7 @@ def date_passage(index: IndexFolder, question: Question) -> Answer:
     notes=(
       *question.notes,
       *passage_answers.note_copies(index, question.passage),
+      *passage_answers.note_unseen(index.manifest),
     ),
   )
 

@@ -260,8 +260,8 @@ def describe_month(
     "leap": month.endswith("L"),
     "ce_year": int(calendar.readings.years[reading]),
   }
-  if calendar.readings.has_days[reading]:
-    first, length = calendar.readings.day_spans[reading].tolist()
+  if days := calendar.find_days(ordinal, printed_reigns):
+    first, length = days
     for name, day in (("first", first), ("last", first + length - 1)):
       date = sexagenary.to_gregorian_dates(np.array(day))
       result[f"{name}_day"] = sexagenary.format_date(date)

@@ -284,9 +284,8 @@ def list_days(index: IndexFolder, month: int) -> list[int]:
   Empty if the calendar does not know.
   """
   calendar = index.calendar
-  if calendar.readings.day_spans is not None:
-    reading = calendar.find_reading(month, index.printed_reigns)
-    first, length = calendar.readings.day_spans[reading].tolist()
+  if days := calendar.find_days(month, index.printed_reigns):
+    first, length = days
     start = sexagenary.cyclic_index_of_day(first)
     return [(start + day) % sexagenary.CYCLE_LENGTH for day in range(length)]
   possible = index.day_chances[month] >= _MIN_DAY_CHANCE

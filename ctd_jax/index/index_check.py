@@ -31,6 +31,7 @@ from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
+from ctd_jax.index.passage_answers import note_unseen
 from ctd_jax.index.vectors import WorkVectors
 from ctd_jax.utils import notes
 from ctd_jax.utils.unicode_text import normalize
@@ -240,6 +241,7 @@ def format_summary(
         f"{dense.path}",
       )
     )
+  lines += [("passages", str(it)) for it in note_unseen(index_manifest)]
   lines += _describe_corrections(folder)
   with contextlib.closing(database.open_database(folder)) as connection:
     works = sorted(

@@ -21,6 +21,7 @@ from ctd_jax.index.answers import (
   Span,
 )
 from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.manifest import Manifest
 from ctd_jax.utils.notes import Note
 
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
@@ -155,6 +156,16 @@ def _list_parallels(
     )
     for record in records
   )
+
+
+def note_unseen(index_manifest: Manifest) -> list[Note]:
+  """Returns a note on the works that the passage dater has not seen."""
+  works = index_manifest.unseen_works if index_manifest.passages else []
+  if not works:
+    return []
+  names = ", ".join(work["title"] or work["name"] for work in works)
+  number = sum(work["num_records"] for work in works)
+  return [Note("note.passages.unseen", works=names, number=number)]
 
 
 def note_copies(index: IndexFolder, passage: str) -> list[Note]:

@@ -285,10 +285,10 @@ def _find_day_number(
   printed_reigns: Sequence[int],
 ) -> int | None:
   """Returns which day of a month a sexagenary day is, if known."""
-  reading = calendar.find_reading(month, printed_reigns)
-  if not calendar.readings.has_days[reading]:
+  days = calendar.find_days(month, printed_reigns)
+  if days is None:
     return None
-  first, length = calendar.readings.day_spans[reading].tolist()
+  first, length = days
   number = (
     cyclic_day - sexagenary.cyclic_index_of_day(first)
   ) % sexagenary.CYCLE_LENGTH + 1

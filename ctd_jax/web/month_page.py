@@ -262,9 +262,8 @@ def _find_days(
       for day in events.find_days(record.text):
         rows.setdefault(day, []).append(record.row)
   first = None
-  reading = calendar.find_reading(ordinal, served.index.printed_reigns)
-  if calendar.readings.has_days[reading]:
-    first, _ = calendar.readings.day_spans[reading].tolist()
+  if span := calendar.find_days(ordinal, served.index.printed_reigns):
+    first, _ = span
   found = []
   for number, day in enumerate(days or sorted(rows)):
     date, chance = "", 1.0

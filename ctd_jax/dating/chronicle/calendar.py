@@ -361,6 +361,16 @@ class Calendar:
     row = self._find_name(ordinal, printed_reigns)
     return int(self.memberships.readings[row])
 
+  def find_days(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> tuple[int, int] | None:
+    """Returns the first Julian day and the length of a month, if known."""
+    reading = self.find_reading(ordinal, printed_reigns)
+    if not self.readings.has_days[reading]:
+      return None
+    first, length = self.readings.day_spans[reading].tolist()
+    return first, length
+
   def _find_name(
     self, ordinal: int | np.integer, printed_reigns: Collection[int]
   ) -> int:
