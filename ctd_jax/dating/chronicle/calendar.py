@@ -655,14 +655,19 @@ def _group_months(
   known = np.concatenate(has_days)
   order = np.flatnonzero(known)[np.argsort(days[known], kind="stable")]
   groups = np.empty(len(days), int)
-  groups[order] = (
-    np.cumsum(np.diff(days[order], prepend=-1e9) > (_MAX_DAYS_APART)) - 1
-  )
+  part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+  group, last_day, present = -1, -np.inf, set()
+  for row in order.tolist():
+    # A month of two days, as before a reform, is one of its own.
+    if days[row] - last_day > _MAX_DAYS_APART or part_of[row] in present:
+      group, present = group + 1, set()
+    present.add(part_of[row])
+    groups[row], last_day = group, days[row]
   # Of a month without days, that of its number.
   group_of = dict(
     zip(numbers[order[::-1]].tolist(), groups[order[::-1]], strict=True)
   )
-  num_groups = len(np.unique(groups[known]))
+  num_groups = group + 1
   for row in np.flatnonzero(~known).tolist():
     number = int(numbers[row])
     if number not in group_of:
@@ -674,8 +679,7 @@ def _group_months(
   np.minimum.at(first_days, groups[known], days[known])
   is_alone = ~known & np.isinf(first_days[groups])
   first_days[groups[is_alone]] = days[is_alone]
-  stops = np.cumsum([len(part) for part in parts])[:-1]
-  return first_days, np.split(groups, stops)
+  return first_days, [groups[part_of == number] for number in range(len(parts))]
 
 
 def _count_months(years: np.ndarray, months: np.ndarray) -> np.ndarray:
