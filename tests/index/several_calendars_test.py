@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax import Index
+from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.index import correction_checks, index_check, manifest, repair
@@ -25,12 +26,22 @@ JIN = """晉懷帝永嘉五年
 """
 
 
+TABLES = {
+  "xi": "僖公\t魯\t-658\t1\t33\t\tinvented",
+  "huai": "永嘉\t晉懷帝\t307\t1\t7\t\tinvented",
+}
+
+
 @pytest.fixture(name="texts", scope="module")
 def fixture_texts(tmp_path_factory):
   folder = tmp_path_factory.mktemp("texts")
   (folder / "lu.txt").write_text(LU, encoding="utf-8")
   (folder / "jin.txt").write_text(JIN, encoding="utf-8")
   corpora.write_beir(folder / "annals", corpora.list_dated_records(20))
+  header = "\t".join(reigns.TABLE_COLUMNS)
+  for name, row in TABLES.items():
+    table = f"{header}\n{row}\n"
+    (folder / f"{name}.tsv").write_text(table, encoding="utf-8")
   return folder
 
 
@@ -125,8 +136,9 @@ def test_a_mixed_index_is_corrected_and_repaired(mixed, tmp_path):
 
 def test_a_data_set_brings_its_own_table(texts, tmp_path):
   folder = tmp_path / "index"
-  build_index(folder, texts / "annals", texts / "jin.txt", reigns="tongjian")
-  assert manifest.read_manifest(folder).calendar["spec"] == "tongjian,lu"
+  table = str(texts / "huai.tsv")
+  build_index(folder, texts / "annals", texts / "jin.txt", reigns=table)
+  assert manifest.read_manifest(folder).calendar["spec"] == f"{table},lu"
   index = Index.open(folder)
   works = {work.name: work for work in index.works}
   assert all(
@@ -136,7 +148,7 @@ def test_a_data_set_brings_its_own_table(texts, tmp_path):
   assert index.ask("隱公元年正月").results[0].work == "annals/annals"
   assert index.ask("永嘉五年六月").results[0].work == "jin"
   # A table that it lacks is refused, with how to have it.
-  with pytest.raises(ValueError, match="--reigns=tongjian,lu,wei --add="):
+  with pytest.raises(ValueError, match="--reigns=.*huai.tsv,lu,wei --add="):
     build_index(folder, f"{texts / 'jin.txt'}:reigns=wei")
 
 
@@ -152,7 +164,7 @@ def test_a_calendar_in_doubt_is_asked_for(
   texts, tmp_path, reigns, source, message
 ):
   with pytest.raises((ValueError, FileNotFoundError), match=message):
-    build_index(tmp_path / "index", texts / source, reigns=reigns)
+    build_index(tmp_path / "index", str(texts / source), reigns=reigns)
 
 
 def test_each_text_may_name_its_table(texts, tmp_path):
