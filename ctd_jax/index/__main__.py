@@ -18,6 +18,9 @@ Separate several with commas or repeat the flag. Plain files in one folder are
 parts of one work; --add='texts/*' adds each as its own work. Adding a work
 again replaces it if it has changed.
 
+--reigns=lu,tongjian makes an index of several tables. Each text is dated by the
+one whose reigns it prints; --add=TEXT:reigns=lu names another.
+
 Each work is dated in one of three ways:
 
   keys    its data set gives the months (`metadata.start` and `end` in BEIR)
@@ -244,8 +247,9 @@ if __name__ == "__main__":
     "add",
     [],
     "Add data sets, BEIR folders (beir:FOLDER), texts or folders of texts. "
-    "Separate several with commas, use a pattern, or repeat the flag. Example: "
-    "--add=chunqiutr/mini",
+    "Separate several with commas, use a pattern, or repeat the flag. "
+    "SOURCE:reigns=NAME names the calendar of its works, one of the index. "
+    "Example: --add=chunqiutr/mini",
   )
   flags.DEFINE_list(
     "remove",
@@ -256,9 +260,10 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendar of a new index: polities separated by commas (遼,宋,金), zh, ja, "
-    "ko, vi or all; CE or CE:700-1160; a reign table (TSV); or an installed "
-    f"table ({', '.join(chronicle_input.list_installed_tables())}). Default: "
+    "Calendars of a new index, separated by commas: polities (遼,宋,金), zh, "
+    "ja, ko, vi or all; reign tables (TSV); installed tables "
+    f"({', '.join(chronicle_input.list_installed_tables())}); or CE or "
+    "CE:700-1160 alone. In an old index: those of the works added. Default: "
     "the calendar of the data set. Example: --reigns=宋",
   )
   flags.DEFINE_enum(
