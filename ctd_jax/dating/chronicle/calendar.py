@@ -115,9 +115,6 @@ class Readings:
     self,
   ) -> tuple[Float[np.ndarray, " V"], Float[np.ndarray, " V"]]:
     """Returns the days that each month can begin with, and ends before."""
-    if self.day_spans is not None:
-      starts, lengths = self.day_spans.T.astype(float)
-      return starts, starts + lengths
     years, year_of = np.unique(self.years, return_inverse=True)
     solstices = np.array(
       [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
@@ -128,6 +125,10 @@ class Readings:
     stops = solstices + _DAYS_PER_LUNATION * (
       self.months + _LAST_OFFSET + (self.months == MONTHS_PER_YEAR)
     )
+    if self.day_spans is not None:
+      first, length = self.day_spans.T
+      starts = np.where(self.has_days, first, starts)
+      stops = np.where(self.has_days, first + length, stops)
     return starts, stops
 
   def take(self, rows: Int[np.ndarray, " n"]) -> Readings:
@@ -195,26 +196,6 @@ class Calendar:
     if self.readings.day_spans is None:
       return None
     return self.readings.day_spans[self.readings.starts]
-
-  @functools.cached_property
-  def day_bounds(self) -> Float[np.ndarray, "K 2"]:
-    """The day that each month can begin with, and that it ends before."""
-    years, year_of = np.unique(self.years, return_inverse=True)
-    solstices = np.array(
-      [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
-    )[year_of]
-    # The lunation of the solstice begins up to a lunation before it; a leap
-    # month can follow the twelfth.
-    is_last = self.months == MONTHS_PER_YEAR
-    first = solstices + _DAYS_PER_LUNATION * (self.months - 2 + _FIRST_OFFSET)
-    stop = solstices + _DAYS_PER_LUNATION * (
-      self.months + _LAST_OFFSET + is_last
-    )
-    bounds = np.stack([first, stop], axis=1)
-    if self.readings.day_spans is not None:
-      has_days = self.readings.has_days[self.readings.starts]
-      bounds[has_days] = np.cumsum(self.day_spans[has_days], axis=1)
-    return bounds
 
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
     """Returns the calendar with some months; ValueError without any."""
@@ -637,22 +618,18 @@ def _group_months(
   parts: Sequence[Calendar],
 ) -> tuple[Float[np.ndarray, " groups"], list[Int[np.ndarray, " k"]]]:
   """Returns the first day of each month of all, and of each part its months."""
-  has_days = [part.readings.has_days[part.readings.starts] for part in parts]
-  days = np.concatenate(
-    [
-      np.where(known, bounds[:, 0], bounds.mean(1) - _DAYS_PER_LUNATION / 2)
-      for known, bounds in zip(
-        has_days, (part.day_bounds for part in parts), strict=True
-      )
-    ]
+  leading = [part.readings.take(part.readings.starts) for part in parts]
+  known = np.concatenate([readings.has_days for readings in leading])
+  starts, stops = np.concatenate(
+    [readings.bound_days() for readings in leading], axis=1
   )
+  days = np.where(known, starts, (starts + stops - _DAYS_PER_LUNATION) / 2)
   numbers = np.concatenate(
     [
       2 * _count_months(part.years, part.months) + part.is_leap
       for part in parts
     ]
   )
-  known = np.concatenate(has_days)
   order = np.flatnonzero(known)[np.argsort(days[known], kind="stable")]
   groups = np.empty(len(days), int)
   part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
