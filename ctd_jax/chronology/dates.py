@@ -627,7 +627,7 @@ def _resolve_common_key(
       timeline, read_common_year(match), cue.month
     ).start
   except (KeyError, ValueError) as error:
-    raise DateError(str(error.args[0]), text, cue.start) from None
+    raise DateError(error.args[0], text, cue.start) from None
 
 
 def check_ruler(

@@ -129,7 +129,7 @@ def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
     try:
       months, name = calendar.find_common_year(year.year)
     except KeyError as error:
-      raise DateError(str(error.args[0]), text, year.start) from None
+      raise DateError(error.args[0], text, year.start) from None
     mention = DateMention(year.start, year.end, months=months)
     mentions.append(_complete_mention(mention, name))
   mentions.sort(key=lambda mention: mention.start)
@@ -197,7 +197,7 @@ def _make_common_era_mention(
     if cue.leap and cue.month and name is not None:
       months = calendar.find_month(*name, cue.month, cue.leap)
   except (KeyError, ValueError) as error:
-    raise DateError(str(error.args[0]), text, cue.start) from None
+    raise DateError(error.args[0], text, cue.start) from None
   return _complete_mention(
     DateMention(
       cue.start,

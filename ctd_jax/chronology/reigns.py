@@ -30,7 +30,7 @@ import functools
 import importlib.util
 import pathlib
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 
 from ctd_jax.utils.notes import Note
 
@@ -485,6 +485,25 @@ def precedes_accession(calendar: Timeline, key: TimeKey) -> bool:
   )
 
 
+def describe_missing_year(
+  year: int, known: Container[int], years: Note
+) -> Note:
+  """Returns what is wrong with a year, and the one that may be meant.
+
+  Args:
+    year: astronomical, not in the calendar.
+    known: years of the calendar.
+    years: the same in words.
+  """
+  name = format_common_era_year(year)
+  # The same number of the other era; or beside a year that the table lacks.
+  for other in (1 - year, year - 1, year + 1):
+    if other in known:
+      meant = format_common_era_year(other)
+      return Note("problem.year.meant", year=name, years=years, other=meant)
+  return Note("problem.year.outside", year=name, years=years)
+
+
 def common_era_interval(
   calendar: Timeline, year: int, month: int | None = None
 ) -> Interval:
@@ -495,14 +514,10 @@ def common_era_interval(
   """
   keys = keys_of_year(calendar, year)
   if not keys:
-    first_year, last_year = (
-      format_common_era_year(astronomical_year_of(calendar, key))
-      for key in (calendar.months[0], calendar.months[-1])
-    )
-    raise KeyError(
-      f"{format_common_era_year(year)} lies outside timeline "
-      f"{calendar.name!r}, {first_year} to {last_year}"
-    )
+    known = {astronomical_year_of(calendar, key) for key in calendar.months}
+    first, last = map(format_common_era_year, (min(known), max(known)))
+    years = Note("note.years", first=first, last=last)
+    raise KeyError(describe_missing_year(year, known, years))
   if month is None:
     return Interval(keys[0], keys[-1])
   # Before the first accession of a calendar a month has the name of its year.

@@ -179,11 +179,8 @@ class CalendarMonths:
     is_match = self.calendar.years == year
     if not is_match.any():
       raise KeyError(
-        Note(
-          "problem.question.year_lacking",
-          year=reigns.format_common_era_year(year),
-          calendar=self.timeline.name,
-          years=format_years(self.years),
+        reigns.describe_missing_year(
+          year, set(self.years.tolist()), format_years(self.years)
         )
       )
     if month is not None:

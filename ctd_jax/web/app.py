@@ -103,19 +103,11 @@ _MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
 def show_about(request: Request, served: ServedIndex) -> Response:
   """Returns the page about the index."""
   index = served.index
-  works = []
-  for work in index.works:
-    span = None
-    if work.work_id in served.coverage:
-      first, last = served.coverage[work.work_id]
-      span = record_answers.make_span(index, first, last, work.printed_reigns)
-    works.append({"work": work, "span": span})
   return rendering.render_page(
     request,
     served,
     "about.html",
     permalink=served.pin_path("/about"),
-    works=works,
     num_records=index.num_records,
     calendar=record_answers.make_span(index, 0, len(index.calendar) - 1),
     num_months=len(index.calendar),

@@ -41,7 +41,7 @@ from ctd_jax.utils.notes import (
   TRADITIONAL,
   Note,
 )
-from ctd_jax.web import certainty, requests, served_index
+from ctd_jax.web import certainty, overview, requests, served_index
 from ctd_jax.web.requests import settings_of
 from ctd_jax.web.served_index import ServedIndex
 
@@ -65,6 +65,8 @@ _SAVED_POLICY = (
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
+# Notes on a place in a question, and on a year that may be meant.
+_AT_PLACE, _MEANT = "problem.date.at", "problem.year.meant"
 _RETRY_AFTER = "10"  # seconds
 _PROGRAM_PATHS = ("/api/", "/mcp")  # whose errors are JSON
 # Parameter errors with a text of their own.
@@ -195,6 +197,7 @@ def render_page(
     link=links,
     saved_style=_load_style() if is_saved else "",
     versions=versions,
+    overview=lambda: served.remember(overview.describe_index, "", 1),
     tell=functools.partial(certainty.tell_date, served),
     permalink=str(request.base_url).rstrip("/") + permalink,
     save_link=SAVE_PREFIX + permalink,
@@ -405,9 +408,19 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
 
 
 def make_error_response(
-  request: Request, status: int, detail: str = "", number: str = ""
+  request: Request,
+  status: int,
+  detail: str = "",
+  number: str = "",
+  meant: str = "",
 ) -> Response:
-  """Returns the answer to a failed request, as JSON for the API."""
+  """Returns the answer to a failed request, as JSON for the API.
+
+  Args:
+    detail: what is wrong, and what would be right.
+    number: of the error in the log.
+    meant: question that may be meant.
+  """
   problem = {
     "status": status,
     "title": http.HTTPStatus(status).phrase,
@@ -423,6 +436,7 @@ def make_error_response(
     "error.html",
     **problem,
     kind=status if status in EXPLAINED else 400,
+    meant=meant,
     question=request.query_params.get("q", "") if is_question else "",
   )
   return HTMLResponse(content, status, headers)
@@ -451,8 +465,14 @@ def answer_error(request: Request, error: Exception) -> Response:
         request, 404 if is_path else 422, notes.write(problems, language)
       )
     case QuestionError():
-      problem = notes.write(notes.of_error(error), language)
-      return make_error_response(request, 422, problem)
+      note = notes.of_error(error)
+      if isinstance(note, Note) and note.code == _AT_PLACE and not is_api:
+        note = note.values["problem"]  # the page shows the question itself
+      meant = ""
+      if isinstance(note, Note) and note.code == _MEANT:
+        meant = certainty.write_years(language, note.values["other"])
+      problem = certainty.write_years(language, notes.write(note, language))
+      return make_error_response(request, 422, problem, meant=meant)
     case DamagedIndexError():  # names files of the server: for its log
       logging.error("%s %s: %s", request.method, request.url.path, error)
       return answer_error(request, requests.PageError(500, "error.damaged"))

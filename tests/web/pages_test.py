@@ -183,6 +183,7 @@ def test_saved_page_is_whole_in_itself(client):
     ("/record/x", 404, "There is no record x in this index"),
     ("/?q=寶元元年", 422, "寶元"),
     ("/?q=鄭&from=999 CE", 422, "999"),
+    ("/?q=700 CE", 422, '<a href="/?q=700+BCE">700 BCE</a>'),
     ("/?q=鄭&from=元年", 422, "魯隱公元年"),
     ("/?q=鄭&from=@99999", 422, "@0 … @"),
     ("/?q=鄭&work=annal", 422, "annals"),
@@ -404,3 +405,17 @@ def test_files_are_compressed_and_kept_by_the_browser(client):
     size += int(file.headers["content-length"])
   assert 0 < size < 20_000  # bytes, for all pages together
   assert client.get("/static/site.css").status_code == 404
+
+
+def test_start_page_says_what_is_here_and_its_examples_find_something(client):
+  page = read(client, "/")
+  assert "9 records in 2 works" in page or "10 records in 2 works" in page
+  assert "722 BCE" in page
+  examples = re.search('class="examples">(.*?)</ul>', page, re.DOTALL)[1]
+  links = re.findall('href="(/[?]q=[^"]+)"', examples)
+  assert len(links) >= 3
+  for address in links:
+    found = read(client, address.replace("&amp;", "&"))
+    assert "Nothing found" not in found
+  nothing = read(client, "/", q="龘龘")
+  assert 'class="examples"' in nothing
