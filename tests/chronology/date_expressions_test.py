@@ -296,9 +296,7 @@ def test_months_of_a_common_year_have_the_name_of_their_time():
 def test_common_years_before_the_era_and_outside_a_timeline():
   interval = questions.parse_interval("公元前722年三月有何事？", LU)
   assert str(interval) == "1-1-3..1-1-3"
-  message = (
-    "not in the calendar, which covers 722 BCE to 468 BCE; did you mean "
-  )
+  message = "not in the calendar, which covers 722 BCE to 468 BCE; did you "
   message += "mean 722 BCE"
   with pytest.raises(DateError, match=message):
     questions.parse_interval("公元722年有何事？", LU)
