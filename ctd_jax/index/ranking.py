@@ -234,10 +234,10 @@ class Ranking:
     """Returns some of the records, in this order; a mask works too."""
     return Ranking({name: it[places] for name, it in self.columns.items()})
 
-  def best(self, k: int | None = None) -> Ranking:
+  def best(self, k: int) -> Ranking:
     """Returns the k best records; of equal scores, the first."""
-    k = len(self) if k is None else min(k, len(self))
-    places, _ = host_search.select_top_k(self.columns["score"][None], k)
+    scores = self.columns["score"][None]
+    places, _ = host_search.select_top_k(scores, min(k, len(self)))
     return self.take(places[0])
 
   def records(self) -> list[RankedRecord]:
