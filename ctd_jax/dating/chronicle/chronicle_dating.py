@@ -17,6 +17,7 @@ from ctd_jax.dating.chronicle import (
   chronicle_dates,
   decoder,
   eras,
+  implied_dates,
   section_reading,
   transition_model,
   transitions,
@@ -42,7 +43,8 @@ from ctd_jax.utils.notes import Note
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000
 _YEAR_STATEMENTS = (
-  *("year", "common year", "common days", "cycle", "era", "unknown era"),
+  *("year", "ruled year", "common year", "common days", "cycle", "era"),
+  "unknown era",
 )
 # A year stays if it is at least so probable for one section.
 _MIN_PROBABILITY = 1e-4
@@ -201,7 +203,9 @@ def date_sections(
   """
   is_fixed = np.isin(np.arange(len(all_sections)), [*(allowed_months or {})])
   calendar = weigh_readings(all_sections, calendar)
-  units, unit_of_section = sections_lib.join_headings(all_sections)
+  units, unit_of_section = sections_lib.join_headings(
+    implied_dates.rule_years(all_sections, calendar)
+  )
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > MIN_MONTHS:
     is_possible = _find_possible_months(units, calendar, allowed_months)

@@ -28,6 +28,7 @@ from ctd_jax.dating.chronicle.sections import (
   NAMED,
   NO_DATE,
   NUMBERED_DAY_STATEMENT,
+  RULED_YEAR_STATEMENT,
   SEASON,
   STREAM,
   TOLD_MONTH,
@@ -64,6 +65,9 @@ LOG_ERROR_ODDS = {
   "doubtful year": -5.0,
   # A reign with its year: nothing but the whole text says otherwise.
   "named year": -14.0,
+  # A bare year under a heading with a ruler is another's. All 1,448 in 左傳
+  # (two editions), 公羊傳 and 穀梁傳 are the ruler's, but their headings are plain.
+  "ruled year": -6.0,
   # An astronomical year, 「（1900年）」.
   "common year": -9.0,
   # The same with its month or day.
@@ -92,6 +96,7 @@ _LOG_OUTSIDE_CHANCES = {
   "year": -6.0,
   "named year": LOG_ERROR_ODDS["named year"],
   "doubtful year": LOG_ERROR_ODDS["doubtful year"],
+  "ruled year": LOG_ERROR_ODDS["ruled year"],
   "common year": -6.0,
   "common days": LOG_ERROR_ODDS["common days"],
   "cycle": -6.0,
@@ -147,7 +152,10 @@ class SectionEmissions:
   ):
     """Reads the statements of sections, in order of the text."""
     self.statement_counts = collections.Counter(
-      name for section in sections for name, *_ in section.statements
+      name
+      for section in sections
+      for name, *_ in section.statements
+      if name != RULED_YEAR_STATEMENT
     )
     sections = count_years(
       [name_calendars(section) for section in sections], calendar
@@ -309,7 +317,7 @@ def _score_months(
   log_odds = LOG_ERROR_ODDS[name_evidence(statement)]
   if name == "unknown era":
     return np.full(len(calendar), log_odds, np.float32)
-  if name in ("year", "doubtful year", "era"):
+  if name in ("year", "doubtful year", "era", RULED_YEAR_STATEMENT):
     regnal_year = 1 if name == "era" else arguments[1]
     is_match = find_reign_years(arguments[0], regnal_year, calendar)
     # A year that the table lacks is evidence of nothing.

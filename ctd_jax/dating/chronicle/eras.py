@@ -608,7 +608,7 @@ def _names_other_state(
   name = match["state"]
   if match["emperor"] and name + "帝" in _list_rulers(timeline):
     return False
-  return name not in _list_states(timeline) and all(
+  return name not in _index_own_states(timeline) and all(
     last < first_year or first > last_year
     for first, last in _index_states()[name]
   )
@@ -650,10 +650,21 @@ def _list_rulers(timeline: Timeline) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _list_states(timeline: Timeline) -> frozenset[str]:
-  """Returns the folded names of the states of a timeline."""
-  return frozenset(
-    name
-    for state in ({reign.state for reign in timeline.reigns} - {""})
-    for name in calendar_tables.ruler_names(state).dynasties
-  )
+def _index_own_states(timeline: Timeline) -> dict[str, tuple[str, ...]]:
+  """Returns folded name -> states of a timeline that have it."""
+  states: dict[str, tuple[str, ...]] = {}
+  for state in dict.fromkeys(reign.state for reign in timeline.reigns):
+    for name in calendar_tables.ruler_names(state).dynasties if state else ():
+      states[name] = (*states.get(name, ()), state)
+  return states
+
+
+def find_states(heading: str, timeline: Timeline) -> tuple[str, ...] | None:
+  """Returns the states of a timeline whose annals a heading opens.
+
+  None if it names no state, as 「元帝紀」.
+  """
+  match = _heading_pattern().match(fold_script(heading))
+  if match is None or match["emperor"]:
+    return None
+  return _index_own_states(timeline).get(match["state"], ())

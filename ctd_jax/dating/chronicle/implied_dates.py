@@ -23,12 +23,15 @@ from ctd_jax.dating.chronicle.sections import (
   NAMED,
   NO_DATE,
   RELATIVE_YEAR_STATEMENT,
+  RULED_YEAR_STATEMENT,
   SEASON,
   YEAR,
   DatePart,
   DateStatement,
   PrintedDate,
+  Section,
   SectionDraft,
+  find_statement,
   is_blank,
   is_punctuated,
   list_positions,
@@ -567,3 +570,34 @@ def _join(first: PrintedDate, second: PrintedDate, text: str) -> PrintedDate:
     tuple(dict.fromkeys((*statements, *second.statements))),
     has_season=first.has_season or second.has_season,
   )
+
+
+# A heading that names a ruler has the years of that ruler below it.
+
+
+def rule_years(
+  sections: Sequence[Section], calendar: Calendar
+) -> list[Section]:
+  """Returns sections whose bare years are those of the ruler over them."""
+  ruled, ruler = [], None
+  for section in sections:
+    _, reign, number = find_statement(section, "year") or (None, None, 0)
+    if section.is_heading and section.kind in (NO_DATE, NAMED) and not number:
+      ruler = reign
+    elif ruler and reign and _share_state(ruler, reign, calendar):
+      # 「後元年」: the next years are of this era.
+      ruler = None
+    elif ruler and number and reign is None and not section.may_be_told:
+      statement = (RULED_YEAR_STATEMENT, ruler, number)
+      section = dataclasses.replace(
+        section, statements=(*section.statements, statement)
+      )
+    ruled.append(section)
+  return ruled
+
+
+def _share_state(reign: str, other: str, calendar: Calendar) -> bool:
+  """Returns whether two reigns may be of one state, and are not the same."""
+  rows, others = map(calendar.find_reigns, (reign, other))
+  states = [{*calendar.polities[[*each]].tolist()} for each in (rows, others)]
+  return rows != others and bool(states[0] & states[1])

@@ -15,7 +15,7 @@ from typing import Any
 
 from ctd_jax.chronology import annals, numerals
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.chronicle import diaries
+from ctd_jax.dating.chronicle import diaries, eras
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.diaries import DiaryDay
@@ -76,6 +76,8 @@ _RANGE = re.compile("[起至盡訖]")
 _VOLUME_OF_REIGN = re.compile(
   rf"(?:[上中下]|之?[上中下]|[第之]{numerals.NUMERAL_PATTERN})+\Z"
 )
+# 「太祖神聖王」: what follows the name of the temple.
+_POSTHUMOUS_NAME = re.compile(r"(?<=\A.[祖宗]).+[王帝]\Z")
 
 
 def match_stream_mark(text: str) -> re.Match[str] | None:
@@ -96,17 +98,19 @@ def read_heading(
   dates: Sequence[PrintedDate],
   timeline: Timeline,
   is_heading: bool,
+  states: Sequence[str] = (),
 ) -> SectionDraft | None:
   """Returns the section of a heading; None if the record is not a heading.
 
   A heading is nothing but one date, a reign or the mark of a stream, or known.
+  `states` are those whose annals it is in, if a heading says so.
   """
   stream = match_stream_mark(text)
   trailing = None if stream else _TRAILING_STREAM.search(text)
   start = stream.end() if stream else 0
   stop = trailing.start() if trailing else len(text)
   draft = SectionDraft(0, start)
-  reign = _find_reign(text[start:stop].strip(_ORNAMENT), timeline)
+  reign = _find_reign(text[start:stop].strip(_ORNAMENT), timeline, states)
   if reign is not None:
     draft.kind, draft.statements = NAMED, [("year", reign, 0)]
     start = stop
@@ -137,11 +141,25 @@ def read_heading(
   return draft
 
 
-def _find_reign(name: str, timeline: Timeline) -> str | None:
+def _find_reign(
+  name: str, timeline: Timeline, states: Sequence[str]
+) -> str | None:
   """Returns the reign that a heading names, alone or with the part of it."""
   by_heading = index_reign_names(timeline).by_heading
   name = numerals.fold_script(name)
-  return by_heading.get(name) or by_heading.get(_VOLUME_OF_REIGN.sub("", name))
+  names = (name, _VOLUME_OF_REIGN.sub("", name))
+  if states:
+    # Other rulers have posthumous names like these.
+    names += (_POSTHUMOUS_NAME.sub("", name),)
+  return next(
+    (
+      by_heading[state + name]
+      for state in (*states, "")
+      for name in names
+      if state + name in by_heading
+    ),
+    None,
+  )
 
 
 # A date opens a section where it opens a clause of the narrative: not in
@@ -504,12 +522,16 @@ def read_all_sections(
   dates = [find_printed_dates(text, calendar) for text in texts]
   diary_days = diaries.find_diary_days(texts, dates)
   sections = []
+  states: tuple[str, ...] = ()
   for record, text in enumerate(texts):
-    read = (
-      functools.partial(_read_diary_record, diary_days[record])
-      if record in diary_days
-      else _read_record
-    )
+    if is_heading[record]:
+      # 「高麗紀」 holds up to the annals of another state.
+      named = eras.find_states(text, calendar.timeline)
+      states = states if named is None else named
+    if record in diary_days:
+      read = functools.partial(_read_diary_record, diary_days[record])
+    else:
+      read = functools.partial(_read_record, states=states)
     sections += read(record, text, dates[record], calendar, is_heading[record])
   return sections
 
@@ -611,9 +633,10 @@ def _read_record(
   dates: Sequence[PrintedDate],
   calendar: Calendar,
   is_heading: bool,
+  states: Sequence[str] = (),
 ) -> list[Section]:
   """Returns the sections of a record whose dates are found."""
-  heading = read_heading(text, dates, calendar.timeline, is_heading)
+  heading = read_heading(text, dates, calendar.timeline, is_heading, states)
   if heading is not None:
     return [
       Section(

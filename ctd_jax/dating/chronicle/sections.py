@@ -86,6 +86,8 @@ COMMON_DAYS_STATEMENT = "common days"
 CYCLE_STATEMENT = "cycle"
 # Years since the last that is printed; a section has the year itself.
 RELATIVE_YEAR_STATEMENT = "relative year"
+# Ruler named in the heading over a bare year, and the year.
+RULED_YEAR_STATEMENT = "ruled year"
 
 
 class DatePart(enum.IntEnum):
@@ -221,16 +223,18 @@ def index_reign_names(timeline: Timeline) -> ReignNames:
     if not reign.state.endswith(reign.name)
   }
   rows_by_name = collections.Counter(reign.name for reign in timeline.reigns)
-  for reign in timeline.reigns:
-    for name in (reign.name, *reign.aliases):
-      if name not in rulers_of_eras:
-        by_heading.setdefault(numerals.fold_script(name), reign.name)
-      # A state tells reigns of one name apart.
-      state = reign.state if rows_by_name[reign.name] > 1 else ""
-      by_heading.setdefault(
-        numerals.fold_script(reign.state + name), state + reign.name
-      )
-      by_name[name] = tuple(dict.fromkeys((*by_name.get(name, ()), reign.name)))
+  names = [(reign, reign.name) for reign in timeline.reigns]
+  # After all names: 元宗, a name of its own, is an alias of 毅宗.
+  names += [(reign, name) for reign, _ in names for name in reign.aliases]
+  for reign, name in names:
+    if name not in rulers_of_eras:
+      by_heading.setdefault(numerals.fold_script(name), reign.name)
+    # A state tells reigns of one name apart.
+    state = reign.state if rows_by_name[reign.name] > 1 else ""
+    by_heading.setdefault(
+      numerals.fold_script(reign.state + name), state + reign.name
+    )
+    by_name[name] = tuple(dict.fromkeys((*by_name.get(name, ()), reign.name)))
   verbs = build_names_pattern(_NEW_ERA_VERBS)
   return ReignNames(
     by_heading,
