@@ -7,7 +7,7 @@ or subordinate text shows only by indents and by lines that are not full.
 import collections
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ctd_jax.chronology import numerals, sexagenary
@@ -49,6 +49,8 @@ EDITOR_LINE = re.compile(r"總　*纂|總　*校|詳　*校|覆　*校|校　*�
 COLLATION_TITLE = re.compile(
   r".{2,16}(?:[卷巻].{1,8}|[原總]?目[録錄]?)考[證証]\Z"
 )
+# 「提要」, up to 「乾隆四十六年十一月恭校上」.
+_SUMMARY_TITLE, _SUMMARY_END = "提要", "恭校上"
 VOLUME_LINE = re.compile(rf"{_NUMERAL}+[卷巻]\Z")
 DATE_CUE = re.compile(
   rf"[{sexagenary.STEMS}][{sexagenary.BRANCHES}]|(?:元|{_NUMERAL}+)[年月]"
@@ -179,7 +181,21 @@ def read_printed_lines(
       indent and body.endswith(("考證", "考証")) and COLLATION_TITLE.match(body)
     ):
       is_collation = opened_by_title = True
-  return _mark_repeated_pages(lines, counts)
+  return _mark_repeated_pages(_mark_summaries(lines), counts)
+
+
+def _mark_summaries(lines: Sequence[Line]) -> list[Line]:
+  """Returns the lines, what a series says of a book marked as apparatus."""
+  marked, start = list(lines), None
+  for number, line in enumerate(lines):
+    is_end = line.body.endswith(_SUMMARY_END)
+    if line.indent and line.body == _SUMMARY_TITLE:
+      start = number
+    elif start is not None and (is_end or SERIES_LINE.match(line.body)):
+      for row in range(start, number + is_end):
+        marked[row] = marked[row]._replace(is_apparatus=True)
+      start = None
+  return marked
 
 
 def _mark_repeated_pages(

@@ -30,8 +30,8 @@ _PAIR = re.compile(
 )
 # Shapes that the printers use in eras and dates, and simplified ones.
 _SHAPES = str.maketrans(
-  "寳𢎞㑹厯歴熈寜寕徳𥘉黄嵗卽夘太綂夀闰历宁统开寿庆显赞录会应绍兴兴",
-  "寶弘會曆曆熙寧寧德初黃歲即卯大統壽閏曆寧統開壽慶顯贊祿會應紹興興",
+  "寳𢎞㑹厯歴熈寜寕徳𥘉黄嵗卽夘太綂夀闰历宁统开寿庆显赞录会应绍兴兴㤗",
+  "寶弘會曆曆熙寧寧德初黃歲即卯大統壽閏曆寧統開壽慶顯贊祿會應紹興興泰",
 )
 _MAX_STEP = 3  # years that a head may go on by
 _MAX_LENGTH = 31  # days of a month
@@ -392,12 +392,15 @@ def _read_kings(
     match = re.match(rf"({_NUMERAL})年", line)
     if match:
       number = gold.parse_numeral(match[1])
-      named = era_pattern.search(below.translate(_SHAPES))
-      found = named and years.get(
-        (named["era"], gold.parse_numeral(named["year"])), ()
-      )
-      if found and len(found) == 1:
-        first = found[0] - number + 1
+      found = [
+        {*years.get((named["era"], gold.parse_numeral(named["year"])), ())}
+        for named in era_pattern.finditer(below.translate(_SHAPES))
+      ]
+      common = set.intersection(*found) if found else set()
+      if len(common) == 1:
+        first = common.pop() - number + 1
+      elif found and all(found):
+        first = None  # years that do not fit: one is misprinted
       elif number <= last:
         first = None  # another king, whose first year is not known
       last = number

@@ -111,7 +111,7 @@ BOOKS: Mapping[str, Book] = {
     "ko",
     ANNALS,
     "kings",
-    ("北宋", "南宋", "元/大元", "明/大明"),
+    ("北宋", "南宋", "遼/契丹", "金/大金", "元/大元", "明/大明"),
     prints_years=True,
   ),
   "stow": Book(_STOW, (0, 0), "CE", ANNALS, "margins"),

@@ -45,6 +45,8 @@ _SKIP_COST, _STEP_COST, _UNSAID_COST = 0.3, 0.03, 1.0
 _MIN_DAYS, _MIN_CYCLE_DAYS = 5, 8  # of a run
 _MIN_SHORT, _MIN_NEXT_DAYS = 0.5, 0.75
 _MIN_SHARE, _MIN_CYCLE_SHARE = 0.4, 0.75  # days for each record
+# No annals print so many days in a row, nine in ten of them the next.
+_MIN_DAILY_DAYS, _MIN_DAILY = 20, 0.9
 # Other days, and records that open with other dates, for each day of a run.
 _MAX_OTHERS = 0.3
 _MONTH_STATEMENTS = ("month", "leap")
@@ -136,8 +138,11 @@ def _is_diary(runs: Sequence[_Run], candidates: Sequence[_Candidate]) -> bool:
       _MIN_DAYS, _MIN_SHARE * num_records
     ) and num_short >= _MIN_SHORT * len(runs)
   num_next = sum(run.step == 1 for run in runs)
+  # An entry may have many paragraphs, each of them a record.
+  is_daily = len(days) >= _MIN_DAILY_DAYS and num_next >= _MIN_DAILY * len(runs)
   return (
-    len(days) >= max(_MIN_CYCLE_DAYS, _MIN_CYCLE_SHARE * num_records)
+    len(days) >= _MIN_CYCLE_DAYS
+    and (is_daily or len(days) >= _MIN_CYCLE_SHARE * num_records)
     and num_next >= _MIN_NEXT_DAYS * len(runs)
     # Pairs that follow one another may be years.
     and candidates[0].month is not None
@@ -334,12 +339,17 @@ def _continue_run(
       step, is_new = step + _MONTH_LENGTH, True
   if not 0 < step <= max_step:
     return None
+  if cycle is None and day == 0:
+    cycle = run.cycle
+  elif cycle is None and run.cycle is not None and run.day and not is_new:
+    # 「四月四日」 that is told of does not go on with 「丙申」.
+    cycle = (run.cycle + step) % CYCLE_LENGTH
   return _Run(
     0.0,
     None,
     month or (None if is_new or is_unsure else run.month),
     day,
-    run.cycle if cycle is None else cycle,
+    cycle,
     step,
     is_new,
     is_unsure,

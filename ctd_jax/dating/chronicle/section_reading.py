@@ -133,7 +133,9 @@ def read_heading(
     return None
   # 「太祖文皇帝上之中元嘉六年」; a range is that of a volume.
   years = [date for date in dates if date.first_part == DatePart.YEAR]
-  draft = SectionDraft(0, 0, kind=STREAM * bool(stream or trailing))
+  # 「…齊開梵字經」 is a line of verse.
+  is_stream = bool(stream or (trailing and years))
+  draft = SectionDraft(0, 0, kind=STREAM * is_stream)
   if len(years) == 1 and not _RANGE.search(text):
     draft.add_date(years[0])
     if text[: years[0].start].strip(_ORNAMENT):
