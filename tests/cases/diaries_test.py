@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctd_jax.chronology import sexagenary
 from ctd_jax.dating.chronicle import (
   calendar,
   chronicle_dating,
@@ -98,6 +99,19 @@ def test_days_of_the_cycle_that_follow_one_another_carry_their_month():
     *((6, day) for day in range(1, 10)),
   ]
   assert {year for _, year, *_ in dated} == {1177}
+
+
+def test_entries_of_many_paragraphs_pass_over_dates_that_they_tell_of():
+  days = [sexagenary.format_cyclic_index(pair % 60) for pair in range(4, 29)]
+  lines = [f"{day}發某驛行三十里" for day in days]
+  lines[0] = "淳熙四年五月二十九日" + lines[0]
+  lines[12] += "寺碑云四月四日立"
+  records = [
+    line for day in lines for line in (day, "駐蹕", "古城在焉", "志云")
+  ]
+  dated = date(records)
+  # The thirtieth day would be the first of the next month.
+  assert [month for _, _, month, *_ in dated] == [5] * 4 + [6] * 96
 
 
 @pytest.mark.parametrize(

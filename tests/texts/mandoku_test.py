@@ -279,6 +279,17 @@ def test_a_juan_after_collation_in_the_same_file_is_text(tmp_path):
   ] == ["元年春正月朔", "二年春正月朔"]
 
 
+@pytest.mark.parametrize("end", ["恭校上¶\n", "恭校¶\n上¶\n欽定四庫全書¶\n"])
+def test_what_a_series_says_of_a_book_is_apparatus(tmp_path, end):
+  body = (
+    "　　提要¶\n　　臣等謹案試年紀一卷始於元年正月¶\n聖朝親征¶\n"
+    f"　　訖於三年乾隆四十六年十一月{end}　試年紀卷一¶\n元年春正月朔¶\n"
+  )
+  work = read_one(write_juan(tmp_path, body))
+  assert [record.text for record in work.records] == ["元年春正月朔"]
+  assert any("聖朝" in e.text for e in work.entries if e.kind == "apparatus")
+
+
 def test_lives_have_the_line_of_names_as_heading(tmp_path):
   body = (
     "¶\n荀甲　子乙(孫/丙)　賈丁¶\n¶\n荀甲字文若某人也¶\n¶\n評曰善¶\n¶\n終¶\n"

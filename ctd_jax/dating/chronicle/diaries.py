@@ -325,8 +325,11 @@ def _continue_run(
       day = run.day and run.day + step
       following = run.month and (run.month[1] or 0) % MONTHS_PER_YEAR + 1
       is_unsure = not run.day and following in months_between
-      if day and day > _MONTH_LENGTH:
-        day, is_new = None, True
+      if day and day >= _MONTH_LENGTH:
+        # The thirtieth may be the first of the next month, which then goes on.
+        is_new = day > _MONTH_LENGTH > run.day
+        is_unsure = not is_new
+        day = day if day == _MONTH_LENGTH else None
   elif run.day is None:
     # A month that heads days.
     step = 1

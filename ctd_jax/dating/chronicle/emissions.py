@@ -65,8 +65,8 @@ LOG_ERROR_ODDS = {
   "doubtful year": -5.0,
   # A reign with its year: nothing but the whole text says otherwise.
   "named year": -14.0,
-  # A bare year under a heading with a ruler is another's. All 1,448 in 左傳
-  # (two editions), 公羊傳 and 穀梁傳 are the ruler's, but their headings are plain.
+  # A bare year under a heading with a ruler is another's. In 左傳, 公羊傳 and
+  # 穀梁傳 none of 1,448 is, but their headings are plain.
   "ruled year": -6.0,
   # An astronomical year, 「（1900年）」.
   "common year": -9.0,

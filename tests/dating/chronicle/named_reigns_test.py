@@ -1,9 +1,12 @@
 """A state that is printed beside a reign decides whose it is."""
 
+import dataclasses
+
 import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings, eras
+from ctd_jax.texts.works import HEADING, TEXT
 from tests.dating.chronicles import records_of
 
 
@@ -27,6 +30,33 @@ def test_a_state_tells_reigns_of_one_name_apart(text, year):
   name, regnal_year = section.statements[0][1:]
   reigns = [calendar.timeline.reigns[k] for k in calendar.find_reigns(name)]
   assert {reign.accession + regnal_year - 1 for reign in reigns} == {year}
+
+
+@pytest.mark.parametrize(
+  ("headings", "years"),
+  [
+    (("高麗紀", "顯宗元文王", "德宗敬康王"), [1011, 1013, 1032, 1033]),
+    (("朝鮮本紀第三", "孝宗", "顯宗彰孝大王"), [1651, 1653, 1660, 1661]),
+  ],
+)
+def test_years_are_those_of_the_ruler_and_state_in_the_headings(
+  headings, years
+):
+  state, first, second = headings
+  # An era of another state does not end the years of a ruler.
+  texts = (state, first, "二年，雨。", "洪武三年", "四年，雨。")
+  texts += (second, "元年，雪。", "二年，雪。")
+  records = [
+    dataclasses.replace(r, kind=HEADING if r.text in headings else TEXT)
+    for r in records_of(texts)
+  ]
+  calendar = calendar_lib.load_calendar("高麗,朝鮮,明")
+  dates = chronicle_dating.date_records(records, calendar)
+  assert [
+    int(dates.calendar.years[month])
+    for record, month in zip(records, dates.months[:, 0], strict=True)
+    if record.text.endswith("。")
+  ] == years
 
 
 @pytest.mark.parametrize(

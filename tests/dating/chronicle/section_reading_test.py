@@ -170,6 +170,11 @@ def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
   )
 
 
+def test_a_heading_that_ends_like_the_name_of_a_stream_is_none(eras):
+  (section,) = section_reading.read_sections(0, "夜讀一卷經", eras, True)
+  assert section.kind == NO_DATE
+
+
 @pytest.mark.parametrize(
   ("text", "dates"),
   [
