@@ -46,6 +46,13 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("coverage@90", "size@90"),
     ),
   },
+  # Sentences of an index dated as passages, passages/NAME; whether their
+  # records are in it.
+  "passages": {
+    "mode": ("in_index", "left_out"),
+    "family": ("all",),
+    "metric": ("first", "year", "month_named", "month_right"),
+  },
   # Undated texts of a work, the mode, by a dated chronicle, across/CHRONICLE.
   "across": {
     "track": runs.TRACKS,
