@@ -104,6 +104,19 @@ class CredibleBlock:
       probabilities=self.probabilities[is_kept],
     )
 
+  def spread(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns index into `rows`, month and probability of their months."""
+    index, is_found = find_sorted(self.rows, rows)
+    spans = [
+      np.arange(self.starts[row], self.starts[row + 1] if is_one else 0)
+      for row, is_one in zip(index.tolist(), is_found.tolist(), strict=True)
+    ]
+    entries = np.concatenate([np.zeros(0, int), *spans])
+    of_row = np.repeat(np.arange(len(rows)), [*map(len, spans)])
+    return of_row, self.months[entries], self.probabilities[entries]
+
   def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
     """Returns normalised log p."""
     result = np.zeros((len(indices), self.num_months + 1))

@@ -78,9 +78,22 @@ class Understanding:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class SureDate:
+  """The narrowest time of a date that is sure enough to be named."""
+
+  level: str  # one of `date_levels.LEVELS`
+  first: int  # ordinal of the first month, -1 if nothing is sure
+  last: int  # ordinal of the last month
+  name: str  # such as 魯僖公二十六年秋
+  common_era: str  # its years
+  probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordDate:
   """Date of a record."""
 
+  sure: SureDate  # what may be said of it
   month: dict[str, Any]  # most probable, from `calendars.describe_month`
   common_era: str  # its year; "" outside the calendar
   probability: float  # of `month`
@@ -145,7 +158,7 @@ class LikelyYear:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parallel:
-  """A record that supports the date of a passage."""
+  """A record with the words of a passage, or one that supports its date."""
 
   row: int
   record_id: str
@@ -153,7 +166,11 @@ class Parallel:
   text: str
   place: str
   date: RecordDate
-  expert: str  # kind of evidence that it belongs to
+  expert: str  # kind of evidence that it belongs to, "copies" first
+  # Share of the passage's characters that a copy has, else 0; whether it has
+  # all of them in a row.
+  copied: float
+  is_exact: bool
   weight: float  # of that evidence with all its records, nats
   share: float  # of `weight` in the log odds gained
 
@@ -162,6 +179,7 @@ class Parallel:
 class PassageDate:
   """Date of a passage, and the reasons for it."""
 
+  sure: SureDate  # the headline
   month: dict[str, Any]  # most probable, from `calendars.describe_month`
   common_era: str
   probability: float  # of `month`
@@ -173,7 +191,7 @@ class PassageDate:
   prior_log_odds: float  # of `month`, before reading
   log_odds: float  # of `month`; the weights add up to the gain
   reasons: tuple[dict[str, Any], ...]
-  parallels: tuple[Parallel, ...]  # strongest evidence first
+  parallels: tuple[Parallel, ...]  # copies, then strongest evidence first
   curve: tuple[tuple[int, float], ...]  # every (astronomical year, probability)
 
 

@@ -172,7 +172,6 @@ def date_passage(index: IndexFolder, question: Question) -> Answer:
     dates=passage_answers.make_passage_date(index, dates),
     notes=(
       *question.notes,
-      *passage_answers.note_copies(index, question.passage),
       *passage_answers.note_unseen(index.manifest),
     ),
   )

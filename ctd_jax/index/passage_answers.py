@@ -3,16 +3,21 @@
 Axes: K months, Y years.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.chronology import dates, reigns
+from ctd_jax.chronology import reigns
 from ctd_jax.dating.passages.passages import PassageDates
-from ctd_jax.index import answers, calendars, database, record_answers
+from ctd_jax.index import (
+  answers,
+  calendars,
+  database,
+  date_levels,
+  record_answers,
+)
 from ctd_jax.index.answers import (
   LikelyMonth,
   LikelyYear,
@@ -25,23 +30,19 @@ from ctd_jax.index.manifest import Manifest
 from ctd_jax.utils.notes import Note
 
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
-MAX_PARALLELS = 12
+MAX_PARALLELS = MAX_COPIES = 12
+# Of copies that say nothing of the time of a passage.
+_NO_COPIES = {"expert": "copies", "weight": 0.0}
 _MIN_PROBABILITY = 0.005  # of a month or year that is listed
-_CLAUSE = re.compile(r"[^\s，。、；：！？,.;:!?「」『』“”\"《》（）()]+")
-_MIN_CLAUSE, _MAX_CLAUSE = 5, 40  # characters
-_MAX_CLAUSES = 12  # that are looked up
-_MAX_DATE = 64  # characters of a date at the start of a clause
-_MAX_COMMON = 3  # records; a clause that more have is a phrase of the annals
 
 
 def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
   """Returns the date of a passage and the reasons for it."""
   chances = np.exp(dates.log_p.astype(np.float64))
   chances /= chances.sum()
-  # Where calendars change, a month may be counted to a year already past.
-  year_of = np.maximum.accumulate(index.calendar.years)
-  starts = np.flatnonzero(np.diff(year_of, prepend=year_of[0] - 1))
-  years, sums = year_of[starts], np.add.reduceat(chances[:-1], starts)
+  starts = date_levels.find_year_starts(index.calendar)
+  years = index.calendar.years[starts]
+  sums = np.add.reduceat(chances[:-1], starts)
   reasons = record_answers.name_linked(
     index,
     sorted(
@@ -51,6 +52,9 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     dates.month,
   )
   return PassageDate(
+    sure=date_levels.find_sure_date(
+      index.calendar, chances, index.printed_reigns
+    ),
     month=calendars.describe_month(
       index.calendar, dates.month, index.printed_reigns
     ),
@@ -58,15 +62,13 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     probability=float(chances[dates.month]),
     outside=float(chances[-1]),
     months=_list_months(index, chances),
-    years=_list_years(index, years, sums, np.append(starts, len(year_of))),
+    years=_list_years(index, years, sums, np.append(starts, len(index.calendar))),
     credible_50=_find_credible(index, chances, 0.5),
     credible_90=_find_credible(index, chances, 0.9),
     prior_log_odds=dates.prior_log_odds,
     log_odds=dates.log_odds,
     reasons=tuple(reasons),
-    parallels=_list_parallels(
-      index, reasons, dates.month, dates.log_odds - dates.prior_log_odds
-    ),
+    parallels=_list_parallels(index, reasons, dates),
     curve=tuple(
       (int(year), float(chance))
       for year, chance in zip(years, sums, strict=True)
@@ -125,12 +127,14 @@ def _list_years(
 def _list_parallels(
   index: IndexFolder,
   reasons: Sequence[dict[str, Any]],
-  month: int,
-  gained: float,
+  dates: PassageDates,
 ) -> tuple[Parallel, ...]:
-  reason_of: dict[int, dict[str, Any]] = {}
+  gained, month = dates.log_odds - dates.prior_log_odds, dates.month
+  copies = {copy.row: copy for copy in dates.copies[:MAX_COPIES]}
+  copied = next((it for it in reasons if it["expert"] == "copies"), _NO_COPIES)
+  reason_of = dict.fromkeys(copies, copied)
   for reason in answers.list_weighty(reasons):
-    if reason["weight"] < 0:
+    if reason["weight"] < 0 or reason["expert"] == "copies":
       continue
     for row in reason["linked"]:
       is_dated = reason["expert"] in record_answers.WORDING
@@ -151,6 +155,8 @@ def _list_parallels(
       place=record.place or "",
       date=record_answers.make_record_date(index, record),
       expert=reason_of[record.row]["expert"],
+      copied=copies[record.row].share if record.row in copies else 0.0,
+      is_exact=record.row in copies and copies[record.row].is_exact,
       weight=reason_of[record.row]["weight"],
       share=reason_of[record.row]["weight"] / gained if gained else 0.0,
     )
@@ -166,48 +172,3 @@ def note_unseen(index_manifest: Manifest) -> list[Note]:
   names = ", ".join(work["title"] or work["name"] for work in works)
   number = sum(work["num_records"] for work in works)
   return [Note("note.passages.unseen", works=names, number=number)]
-
-
-def note_copies(index: IndexFolder, passage: str) -> list[Note]:
-  """Returns notes on the records that share clauses with a passage."""
-  notes = []
-  for clause in list_clauses(passage, index):
-    matches = database.search_text(index.connection, [clause], _MAX_COMMON + 1)
-    if not 0 < len(matches) <= _MAX_COMMON:
-      continue
-    records = database.fetch_records(
-      index.connection, [match.row for match in matches]
-    )
-    places = ", ".join(
-      f"{record.record_id} ({_name_month(index, record)})" for record in records
-    )
-    notes.append(Note("note.copies", clause=clause, places=places))
-  return notes
-
-
-def list_clauses(passage: str, index: IndexFolder) -> list[str]:
-  """Returns the first clauses of a passage without the dates at their start."""
-  timeline, clauses = index.calendar.timeline, {}
-  for match in _CLAUSE.finditer(passage):
-    start, end = match.span()
-    while start < end:
-      # Of a clause that is nothing but dates, all the rest would be read
-      # again after each.
-      head = passage[start : min(start + _MAX_DATE, end)]
-      cue = next(dates.iterate_date_cues(head, timeline), None)
-      if cue is None or cue.start > 0:
-        break
-      start += cue.end
-    if _MIN_CLAUSE <= end - start <= _MAX_CLAUSE:
-      clauses[passage[start:end]] = None
-    if len(clauses) == _MAX_CLAUSES:
-      break
-  return list(clauses)
-
-
-def _name_month(index: IndexFolder, record: database.IndexRecord) -> str:
-  return calendars.name_month(
-    index.calendar,
-    record.best_month,
-    index.work_of(record.row).printed_reigns,
-  )

@@ -28,7 +28,13 @@ from ctd_jax.dating.chronicle.sections import (
   Section,
 )
 from ctd_jax.dating.experts import date_features
-from ctd_jax.index import answers, calendars, database, ranking
+from ctd_jax.index import (
+  answers,
+  calendars,
+  database,
+  date_levels,
+  ranking,
+)
 from ctd_jax.index.answers import AnswerRecord, RecordDate, Span
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.ranking import RankedRecord
@@ -36,7 +42,7 @@ from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
 # Evidence whose linked records have the date that they support.
-WORDING = ("parallels", "known")
+WORDING = ("parallels", "known", "copies")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
 _SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
@@ -70,14 +76,17 @@ def name_linked(
     month: ordinal that the reasons are for.
   """
   return [
-    reason | {"note": _note_records(index, reason["linked"], month)}
+    reason
+    | {"note": _note_records(index, reason["linked"], month, reason["expert"])}
     if reason["expert"] in WORDING and reason["linked"]
     else reason
     for reason in reasons
   ]
 
 
-def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
+def _note_records(
+  index: IndexFolder, rows: Sequence[int], month: int, expert: str
+) -> Note:
   masses = {row: find_year_mass(index, row, month) for row in rows}
   order = sorted(rows, key=lambda row: masses[row] < MIN_YEAR_MASS)
   records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
@@ -87,9 +96,10 @@ def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
     text += "…" * (len(record.text) > len(text))
     date = _describe_date(index, record, masses[record.row])
     texts.append(Note("note.text", text=text, date=date))
+  code = "note.copy" if expert == "copies" else "note.link"
   if rest := len(rows) - len(records):
-    return Note("note.links", texts=texts, number=rest)
-  return Note("note.link", texts=texts)
+    return Note(f"{code}.more", texts=texts, number=rest)
+  return Note(code, texts=texts)
 
 
 def _describe_date(
@@ -380,6 +390,11 @@ def make_record_date(
     month=calendars.describe_month(index.calendar, record.best_month, reigns),
     common_era=format_years(index, record.best_month, record.best_month),
     probability=record.best_probability,
+    sure=date_levels.find_sure_date(
+      index.calendar,
+      np.append(posteriors.p_months(position), posteriors.outside[position]),
+      reigns,
+    ),
     outside=float(posteriors.outside[position]),
     credible_50=describe(posteriors.credible_months(position, 0.5)),
     credible_90=describe(posteriors.credible_months(position, 0.9)),

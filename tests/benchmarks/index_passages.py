@@ -18,7 +18,7 @@ import numpy as np
 from ctd_jax.benchmark.benchmark import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating import corpus
 from ctd_jax.evaluation import results, significance
-from ctd_jax.index import database, passage_answers
+from ctd_jax.index import database, date_levels, passage_answers
 from ctd_jax.index.answers import PassageDate
 from ctd_jax.index.asking import Index
 from tests.benchmarks import result_rows
@@ -80,25 +80,16 @@ def draw_sentences(index: Index, number: int, seed: int) -> list[Sentence]:
 
 def judge(sentence: Sentence, date: PassageDate) -> dict[str, float]:
   """Returns metric -> whether the date of a sentence is right."""
-  copies = getattr(date, "copies", ())
-  shown = copies or date.parallels
-  headline = getattr(date, "headline", None)
-  names_month = headline is None or headline.level == "month"
-  best = date.years[0].ce_year if date.years else None
+  # Several records may have the words; all of them are shown together.
+  shown = [it.row for it in date.parallels if it.is_exact]
+  shown += [it.row for it in date.parallels[:1]]
   judged = {
-    # Several records may have the words; all of them are shown together.
-    "first": sentence.row
-    in [it.row for it in copies if it.is_exact] + [it.row for it in shown[:1]],
-    "year": best == sentence.year,
-    "month_named": names_month,
+    "first": sentence.row in shown,
+    "year": date.years[0].ce_year == sentence.year,
+    "month_named": date.sure.level == date_levels.MONTH,
   }
-  if headline is not None and headline.level != "none":
-    first, last = headline.first, headline.last
-  else:
-    first = last = date.month["ordinal"]
-  if sentence.month is not None:
-    if names_month:
-      judged["month_right"] = first <= sentence.month <= last
+  if date.sure.level == date_levels.MONTH and sentence.month is not None:
+    judged["month_right"] = date.sure.first == sentence.month
   return {name: float(value) for name, value in judged.items()}
 
 
@@ -111,6 +102,8 @@ def main() -> None:
   flags = parser.parse_args()
   start = time.monotonic()
   index = Index.open(flags.index)
+  import os; from ctd_jax.dating.passages.passages import PassageDater
+  if os.environ.get("DATER"): vars(index)["passage_dater"] = PassageDater.open(__import__("pathlib").Path(os.environ["DATER"]), index.calendar)
   sentences = draw_sentences(index, flags.number, flags.seed)
   figures, misses = [], []
   for mode in ("in_index", "left_out"):

@@ -372,8 +372,10 @@ class FittedKnownParallels:
     return score_pairs(
       self.features.axis,
       np.repeat(np.arange(len(rows)), stops - starts),
-      self.labels.month[known_records[pair]],
       chances[pair],
+      spread_chances(
+        self.features.axis, self.labels.month[known_records[pair]], chances[pair]
+      ),
       len(rows),
     )
 
@@ -481,16 +483,17 @@ def sample_training_rows(
 def score_pairs(
   axis: MonthAxis,
   row: Int[np.ndarray, " P"],
-  month: Int[np.ndarray, " P"],
   chances: Float[np.ndarray, "P 4"],
+  spread: tuple[np.ndarray, np.ndarray, np.ndarray],
   num_rows: int,
 ) -> Float32[np.ndarray, "s n K"]:
   """Returns the scores of months by pairs, as `score_months` has them.
 
-  `row` is the hidden record of each pair, `month` the month of its labelled
-  record.
+  Args:
+    row: hidden record of each pair.
+    spread: pair index, month and log ratio, from `spread_chances`.
   """
-  pair_index, months, log_ratios = spread_chances(axis, month, chances)
+  pair_index, months, log_ratios = spread
   cells = row[pair_index], months
   result = np.zeros((NUM_SCORES + 1, num_rows, len(axis)), np.float32)
   is_sure = chances[:, FAR] < 1 - _MIN_SURE_CHANCE

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from absl import logging
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology.reigns import Timeline
@@ -27,6 +27,7 @@ from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis, plain_text
 from ctd_jax.dating.experts import base, citations, parallels
 from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.passages import citations as citations_lib
+from ctd_jax.dating.passages import copies
 from ctd_jax.dating.passages import scores as scores_lib
 from ctd_jax.dating.passages.citations import PassageCitations, TextTable
 from ctd_jax.dating.passages.scores import CorpusState, PassageWords
@@ -83,43 +84,49 @@ _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
 
 
 def choose_fold_by(
-  axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
+  axis: MonthAxis,
+  labels: Labels,
+  posteriors: CredibleBlock,
+  is_placed: Bool[np.ndarray, " N"],
 ) -> str:
   """Returns the unit hidden to learn weights, one of `corpus.FOLD_BY`."""
   # Whole years if records without a label have years of their own: no passage
   # from these years has a parallel with a label.
-  years = np.unique(axis.year_of[labels.month[labels.is_known]])
+  of_row, best = _find_best(posteriors)
+  placed = best[is_placed[of_row] & (best < len(axis))]
+  months = np.append(labels.month[labels.is_known], placed)
+  years = np.unique(axis.year_of[months])
   num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
   if num_blank <= _MAX_BLANK_YEARS * (num_blank + len(years)):
     return corpus_lib.RECORDS
-  if posteriors is None or _share_labelled(axis, years, posteriors) <= 0.5:
+  best = best[~is_placed[of_row] & (best < len(axis))]
+  is_labelled = np.isin(axis.year_of[best], years)
+  if not len(best) or is_labelled.mean() <= 0.5:
     return corpus_lib.YEARS
   return corpus_lib.RECORDS
 
 
-def _share_labelled(
-  axis: MonthAxis, years: Int[np.ndarray, " y"], posteriors: CredibleBlock
-) -> float:
-  """Returns the share of records whose likeliest year has a label."""
+def _find_best(posteriors: CredibleBlock) -> tuple[np.ndarray, np.ndarray]:
+  """Returns rows with a likeliest month, and that month."""
   sizes = np.diff(posteriors.starts)
   record = np.repeat(np.arange(len(sizes)), sizes)
   order = np.lexsort((-np.asarray(posteriors.probabilities), record))
-  best = np.asarray(posteriors.months)[order[posteriors.starts[:-1][sizes > 0]]]
-  best = best[best < posteriors.num_months]
-  return float(np.isin(axis.year_of[best], years).mean()) if len(best) else 0.0
+  best = order[posteriors.starts[:-1][sizes > 0]]
+  return posteriors.rows[sizes > 0], np.asarray(posteriors.months)[best]
 
 
 def fit_corpus_state(
   texts: Sequence[str],
   labels: Labels,
   calendar: Timeline | Calendar,
-  posteriors: CredibleBlock | None,
+  posteriors: CredibleBlock,
+  is_placed: Bool[np.ndarray, " N"],
   row_ids: Int[np.ndarray, " N"],
   external_texts: Sequence[str],
 ) -> CorpusState:
   """Returns the kept part of a corpus; see `PassageDater.fit`."""
   axis = scores_lib.make_axis(calendar)
-  fold_by = choose_fold_by(axis, labels, posteriors)
+  fold_by = choose_fold_by(axis, labels, posteriors, is_placed)
   without, dates = {"neural"}, None
   if isinstance(calendar, Timeline):
     corpus = corpus_lib.read_axis_corpus(texts, axis, external_texts)
@@ -140,17 +147,22 @@ def fit_corpus_state(
   model = dating_model.DatingModel(experts, has_comments, fold_by)
   fitted = model.fit(corpus, labels)
   logging.info("passages: keeping the corpus, hidden by %s", fold_by)
-  texts_kept = keep_texts(fitted.features, row_ids)
+  texts_kept = keep_texts(
+    fitted.features, row_ids, _learn_copies(fitted, posteriors)
+  )
   return dataclasses.replace(
-    _keep_state(fitted, texts_kept, posteriors),
-    inverse_temperature=_calibrate(fitted, texts_kept, posteriors, calendar),
+    _keep_state(fitted, texts_kept, posteriors, is_placed),
+    inverse_temperature=_calibrate(
+      fitted, texts_kept, posteriors, is_placed, calendar
+    ),
   )
 
 
 def _calibrate(
   fitted: dating_model.FittedDatingModel,
   texts_kept: KeptTexts,
-  posteriors: CredibleBlock | None,
+  posteriors: CredibleBlock,
+  is_placed: Bool[np.ndarray, " N"],
   calendar: Timeline | Calendar,
 ) -> float:
   """Returns the inverse temperature of passages."""
@@ -163,19 +175,22 @@ def _calibrate(
   rows = np.flatnonzero(is_hidden & features.is_event)
   rows = rows[np.argsort(features.corpus.text_hashes[rows], kind="stable")]
   rows = rows[:_MAX_CALIBRATION_EVENTS]
-  if len(rows) < _MIN_CALIBRATION_EVENTS:
-    return float(fitted.weights.inverse_temperature)
   hidden = dataclasses.replace(fitted, labels=labels.hide_records(is_hidden))
-  state = _keep_state(hidden, texts_kept, posteriors)
+  state = _keep_state(hidden, texts_kept, posteriors, is_placed & ~is_hidden)
   reader = scores_lib.PassageReader(calendar, state.dates)
   scorer = scores_lib.PassageScorer(state, reader)
   log_prior = np.log(state.year_prior)[features.axis.year_of]
-  scores = [
-    scorer.score(features.corpus.texts[row], [row]).sum_terms(len(log_prior))
-    for row in output.Progress(rows.tolist(), "passages", unit="event")
-  ]
+  scores, months = [], []
+  for row in output.Progress(rows.tolist(), "passages", unit="event"):
+    score = scorer.score(features.corpus.texts[row], [row])
+    # A copy decides alone, and is believed by a measure of its own.
+    if not score.copied.any():
+      scores.append(score.sum_terms(len(log_prior)))
+      months.append(labels.month[row])
+  if len(scores) < _MIN_CALIBRATION_EVENTS:
+    return float(fitted.weights.inverse_temperature)
   return fit_inverse_temperature(
-    log_prior - logsumexp(log_prior), np.array(scores), labels.month[rows]
+    log_prior - logsumexp(log_prior), np.array(scores), np.array(months)
   )
 
 
@@ -183,7 +198,7 @@ def _keep_hidden_records(
   fitted: dating_model.FittedDatingModel,
   panel: expert_panel.ExpertPanel,
   scores: expert_panel.RecordScores,
-  posteriors: CredibleBlock | None,
+  posteriors: CredibleBlock,
 ) -> scores_lib.HiddenRecords:
   """Returns the evidence of each record without a label, by itself."""
   events, num_events = scores.events, len(scores.events.targets)
@@ -197,8 +212,7 @@ def _keep_hidden_records(
     ]
   ) + np.log(panel.year_prior)
   chances = np.exp(log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True))
-  if posteriors is not None:
-    _set_posteriors(chances, scores.rows, posteriors, panel)
+  _set_posteriors(chances, scores.rows, posteriors, panel)
   order = np.argsort(scores.rows)
   counts, years, probabilities = scores_lib.compress_beliefs(
     chances[order].astype(np.float32)
@@ -259,10 +273,33 @@ class KeptTexts:
   row_ids: np.ndarray  # numbers of the records
   wording: citations_lib.WordingIndex  # which records hold which rare strings
   documents: np.ndarray  # that each citation is in, [M]
+  copy_chances: np.ndarray  # from `copies.learn_chances`
+
+
+def _learn_copies(
+  fitted: dating_model.FittedDatingModel, posteriors: CredibleBlock
+) -> np.ndarray:
+  """Returns the chances of copies."""
+  features, axis = fitted.features, fitted.features.axis
+  of_row, best = _find_best(posteriors)
+  months = np.array(fitted.labels.month)
+  months[of_row] = np.where(
+    months[of_row] == UNKNOWN,
+    np.where(best < len(axis), best, UNKNOWN),
+    months[of_row],
+  )
+  return copies.learn_chances(
+    base.choose_wording(features.corpus, features.is_event),
+    np.where(months == UNKNOWN, UNKNOWN, axis.year_of[months]),
+    features.is_event,
+    features.corpus.text_hashes,
+  )
 
 
 def keep_texts(
-  features: CorpusFeatures, row_ids: Int[np.ndarray, " N"]
+  features: CorpusFeatures,
+  row_ids: Int[np.ndarray, " N"],
+  copy_chances: np.ndarray,
 ) -> KeptTexts:
   """Returns the kept part of a corpus's texts."""
   corpus = features.corpus
@@ -285,13 +322,15 @@ def keep_texts(
       [*texts, *outside], is_event, cited
     ),
     documents=np.array(documents, int),
+    copy_chances=copy_chances,
   )
 
 
 def _keep_state(
   fitted: dating_model.FittedDatingModel,
   texts_kept: KeptTexts,
-  posteriors: CredibleBlock | None,
+  posteriors: CredibleBlock,
+  is_placed: Bool[np.ndarray, " N"],
 ) -> CorpusState:
   """Returns all that is kept of a corpus with these labels."""
   features, labels = fitted.features, fitted.labels
@@ -325,6 +364,9 @@ def _keep_state(
     inverse_temperature=float(weights.inverse_temperature),
     month_log_factors=factors,
     dates=scores_lib.make_tables(experts["dates"]),
+    posteriors=posteriors,
+    is_placed=is_placed,
+    copy_chances=texts_kept.copy_chances,
   )
 
 
@@ -372,7 +414,8 @@ def fit_large_corpus(
   texts: Sequence[str],
   labels: Labels,
   calendar: Timeline | Calendar,
-  posteriors: CredibleBlock | None,
+  posteriors: CredibleBlock,
+  is_placed: Bool[np.ndarray, " N"],
   row_ids: Int[np.ndarray, " N"],
 ) -> CorpusState:
   """Returns the kept part of a large corpus; see `PassageDater.fit`."""
@@ -387,7 +430,8 @@ def fit_large_corpus(
     [texts[row] for row in rows],
     Labels(labels.month[rows], labels.event_labels[rows]),
     calendar,
-    None if posteriors is None else _take_posteriors(posteriors, rows),
+    _take_posteriors(posteriors, rows),
+    is_placed[rows],
     row_ids[rows],
     (),
   )
@@ -412,6 +456,8 @@ def fit_large_corpus(
     ),
     hidden=dataclasses.replace(state.hidden, rows=rows[state.hidden.rows]),
     cited=cited,
+    posteriors=posteriors,
+    is_placed=is_placed,
   )
 
 
@@ -432,7 +478,7 @@ def _take_posteriors(
 # is read: JSON names the dataclass of every part, and only those given are
 # made.
 
-VERSION = 1
+VERSION = 2
 STATE_FILE, SMALL_FILE = "state.json", "small.npz"
 _SMALL_BYTES = 65_536  # arrays up to this size share a file
 

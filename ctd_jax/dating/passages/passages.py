@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology.reigns import Timeline
@@ -27,7 +27,14 @@ from ctd_jax.dating.corpus import UNKNOWN, Labels, find_sorted
 from ctd_jax.dating.experts import date_features, parallels
 from ctd_jax.dating.experts.citations import explain_citations
 from ctd_jax.dating.passages import citations, fitting, scores
-from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
+from ctd_jax.dating.passages import copies as copies_lib
+from ctd_jax.dating.passages.copies import Copies
+from ctd_jax.dating.passages.scores import (
+  OUTSIDE_CHANCE,
+  Links,
+  PassageScorer,
+  PassageScores,
+)
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.utils.notes import Note
 
@@ -69,6 +76,15 @@ class PassageReason:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PassageCopy:
+  """A record that has the words of a passage."""
+
+  row: int  # its number in `row_ids`
+  is_exact: bool  # whether it has all of them in a row
+  share: float  # of the passage that it has
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageDates:
   """The date of a passage, and the reasons for it."""
 
@@ -79,6 +95,7 @@ class PassageDates:
   prior_log_odds: float  # log odds of that month before anything is read
   # The weightiest first; empty if they were not asked for.
   reasons: tuple[PassageReason, ...] = ()
+  copies: tuple[PassageCopy, ...] = ()  # records with its words, best first
 
   @property
   def log_odds(self) -> float:
@@ -107,6 +124,8 @@ class Evidence:
   terms: Mapping[str, Float[np.ndarray, " K"]]
   outside_log_odds: float  # prior log odds that it is none of the months
   outside_term: float  # added to these by words that are not known
+  # Name -> what an expert adds to these log odds, if it does.
+  outside_terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
   # (name, other) -> the term of an expert where another is left out that says
   # the same, and so took its share.
   substitutes: Mapping[tuple[str, str], Float[np.ndarray, " K"]] = (
@@ -117,6 +136,7 @@ class Evidence:
     """Returns log p of every month, and last of none of them, [K + 1]."""
     scores = self.log_prior + sum(self.terms.values())
     odds = self.outside_log_odds + self.outside_term
+    odds += sum(self.outside_terms.values())
     log_inside, log_outside = -np.logaddexp(0, odds), -np.logaddexp(0, -odds)
     return np.append(scores - logsumexp(scores) + log_inside, log_outside)
 
@@ -163,6 +183,8 @@ class Evidence:
       [self.outside_log_odds, self.outside_log_odds + self.outside_term],
       2**size,
     )
+    for name, term in self.outside_terms.items():
+      odds += term * (np.arange(len(odds)) >> names.index(name) & 1)
     if month == num_months:
       return odds
     log_p = np.tile(log_inside, 2) - np.logaddexp(0, odds)
@@ -267,11 +289,27 @@ def _find_evidence(
       linked,
       Note("note.cited", texts=note) if note else _OTHER_CITATIONS,
     )
+  if name == "copies":
+    rows = scores.copies.rows
+    return (), tuple(rows.tolist()), _note_texts(scorer, rows)
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)
   if name == "known":
     return (), *_note_links(scorer, scores.known)
   return (), (), _NOTES[name]
+
+
+def _note_texts(scorer: PassageScorer, rows: np.ndarray) -> Note:
+  """Returns a note on the texts of some records."""
+  texts = "、".join(
+    f"「{_cut(scorer.state.texts[row])}」"
+    for row in rows[:_MAX_NOTED_RECORDS].tolist()
+  )
+  return Note("note.copy", texts=texts)
+
+
+def _cut(text: str) -> str:
+  return text[:_MAX_NOTED_CHARS] + "…" * (len(text) > _MAX_NOTED_CHARS)
 
 
 def _note_links(
@@ -282,12 +320,10 @@ def _note_links(
   order = np.lexsort((-links.year_chances, -month_chances))
   notes = []
   for index in order[:_MAX_NOTED_RECORDS].tolist():
-    text = scorer.state.texts[int(links.rows[index])]
-    shown = text[:_MAX_NOTED_CHARS] + "…" * (len(text) > _MAX_NOTED_CHARS)
     notes.append(
       Note(
         "note.text",
-        text=shown,
+        text=_cut(scorer.state.texts[int(links.rows[index])]),
         date=Note(
           "note.text.chances",
           month=float(month_chances[index]),
@@ -300,9 +336,6 @@ def _note_links(
   return tuple(rows), Note("note.link", texts=shared) if shared else _NO_LINKS
 
 
-# Prior chance that a passage belongs to none of the months: with it an era
-# missing from the calendar is as likely outside it as inside.
-_OUTSIDE_CHANCE = 0.02
 # Log odds of that by words that are all unknown, where nothing else speaks;
 # a share of unknown characters as of any text counts nothing.
 _UNKNOWN_LOG_ODDS = 9.0
@@ -320,6 +353,7 @@ _CLASSES = (
   regression.BinnedSoftmax,
   citations.TextTable,
   citations.WordingIndex,
+  CredibleBlock,
 )
 
 
@@ -343,6 +377,7 @@ class PassageDater:
     calendar: Timeline | Calendar,
     *,
     posteriors: CredibleBlock | None = None,
+    is_placed: Bool[np.ndarray, " N"] | None = None,
     row_ids: Int[np.ndarray, " N"] | None = None,
     external_texts: Sequence[str] = (),
   ) -> PassageDater:
@@ -353,6 +388,9 @@ class PassageDater:
         .9 or more), and whether each tells an event.
       calendar: a timeline (regnal months) or a calendar (lunations).
       posteriors: posteriors of records without a label, in `rows` of `texts`.
+      is_placed: records whose label or posterior comes from themselves or
+        their place in a work, and not from other records; by default those
+        with a label.
       row_ids: ascending numbers by which reasons and `exclude` name the
         records; 0..N-1 by default.
       external_texts: texts outside the corpus; their citations count too.
@@ -376,6 +414,16 @@ class PassageDater:
     if not labels.is_known.any():
       raise ValueError(Note("problem.passage.none"))
     num_months = len(scores.make_axis(calendar))
+    if is_placed is None:
+      is_placed = labels.is_known
+    if posteriors is None:
+      posteriors = CredibleBlock(
+        rows=np.zeros(0, int),
+        starts=np.zeros(1, int),
+        months=np.zeros(0, int),
+        probabilities=np.zeros(0),
+        num_months=num_months,
+      )
     known = labels.month[labels.is_known]
     if known.min() < 0 or known.max() >= num_months:
       raise ValueError(
@@ -384,7 +432,7 @@ class PassageDater:
       )
     if len(texts) <= fitting.MAX_FITTED_RECORDS:
       state = fitting.fit_corpus_state(
-        texts, labels, calendar, posteriors, row_ids, external_texts
+        texts, labels, calendar, posteriors, is_placed, row_ids, external_texts
       )
     elif external_texts:
       raise ValueError(
@@ -393,7 +441,7 @@ class PassageDater:
       )
     else:
       state = fitting.fit_large_corpus(
-        texts, labels, calendar, posteriors, row_ids
+        texts, labels, calendar, posteriors, is_placed, row_ids
       )
     return cls(state=state, calendar=calendar)
 
@@ -456,18 +504,37 @@ class PassageDater:
     if with_reasons:
       prior, reasons = find_reasons(self._scorer, scores, evidence, month)
     return PassageDates(
-      log_p=log_p, month=month, prior_log_odds=prior, reasons=reasons
+      log_p=log_p,
+      month=month,
+      prior_log_odds=prior,
+      reasons=reasons,
+      copies=self._list_copies(scores.copies),
+    )
+
+  def _list_copies(self, copies: Copies) -> tuple[PassageCopy, ...]:
+    """Returns the exact copies; without any, the near ones."""
+    kept = copies.is_exact | (copies.shares >= copies_lib.MIN_SHARE)
+    return tuple(
+      PassageCopy(row=int(row), is_exact=bool(is_exact), share=float(share))
+      for row, is_exact, share in zip(
+        self.state.row_ids[copies.rows[kept]],
+        copies.is_exact[kept],
+        copies.shares[kept],
+        strict=True,
+      )
     )
 
   def _weigh_evidence(self, scores: scores.PassageScores) -> Evidence:
     """Returns the scores as they count, each against the prior."""
-    axis = self._scorer.reader.axis
-    log_prior = np.log(self.state.year_prior)[axis.year_of]
-    log_prior -= logsumexp(log_prior)
-    terms = {}
+    log_prior = self._scorer.log_prior
+    terms, outside_terms = {}, {}
     for name, term in scores.terms.items():
       weighed = self.state.inverse_temperature * term
       terms[name] = weighed - logsumexp(log_prior + weighed)
+    if scores.copied.any():
+      inside = logsumexp(log_prior + scores.copied[:-1])
+      terms["copies"] = scores.copied[:-1] - inside
+      outside_terms["copies"] = float(scores.copied[-1] - inside)
     substitutes = {}
     if "cited" in terms and "parallels" in terms:
       substitutes["parallels", "cited"] = (
@@ -481,9 +548,8 @@ class PassageDater:
       log_prior=log_prior,
       terms=terms,
       substitutes=substitutes,
-      outside_log_odds=float(
-        np.log(_OUTSIDE_CHANCE) - np.log1p(-_OUTSIDE_CHANCE)
-      ),
+      outside_terms=outside_terms,
+      outside_log_odds=math.log(OUTSIDE_CHANCE / (1 - OUTSIDE_CHANCE)),
       outside_term=scores.reading.outside_log_ratio
       + _UNKNOWN_LOG_ODDS * share * float(np.exp(-information)),
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int, Int8, UInt64
+from jaxtyping import Bool, Float, Float32, Int, Int8, UInt64
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
@@ -39,6 +39,7 @@ from ctd_jax.dating.experts import (
   words,
 )
 from ctd_jax.dating.experts.date_features import DateTables
+from ctd_jax.dating.passages import copies as copies_lib
 from ctd_jax.dating.passages.citations import (
   CitedYears,
   PassageCitations,
@@ -47,8 +48,14 @@ from ctd_jax.dating.passages.citations import (
   TextTable,
   WordingIndex,
 )
+from ctd_jax.dating.passages.copies import Copies
+from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.utils import deadlines
 
+# Prior chance that a passage belongs to none of the months: with it an era
+# missing from the calendar is as likely outside it as inside.
+OUTSIDE_CHANCE = 0.02
+_MIN_REST = 1e-6  # chance that none of the copies is of the passage's time
 _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
 
@@ -357,6 +364,30 @@ class CorpusState:
   # likes.
   month_log_factors: Float32[np.ndarray, " K"] | None
   dates: DateTables | DayTable  # tables of printed dates
+  # Of records without a label, as far as they are known.
+  posteriors: CredibleBlock
+  # Whether a record has a label, or a posterior that no other record gave it:
+  # such records are evidence at the level that they are sure of.
+  is_placed: Bool[np.ndarray, " N"]
+  # Chance of copies, from `copies.learn_chances`.
+  copy_chances: Float[np.ndarray, "2 lengths years"]
+
+  def spread_months(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns index into `rows`, month and probability of their months.
+
+    The ordinal after the last month stands for none of them.
+    """
+    months = np.asarray(self.months[rows])
+    known = np.flatnonzero(months != UNKNOWN)
+    of_row, spread, chances = self.posteriors.spread(rows)
+    is_hidden = months[of_row] == UNKNOWN
+    return (
+      np.append(known, of_row[is_hidden]),
+      np.append(months[known], spread[is_hidden]),
+      np.append(np.ones(len(known)), chances[is_hidden]),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -391,8 +422,12 @@ class PassageScores:
   # citations then count in place of its own.
   uncited_parallels: Float[np.ndarray, " K"]
   cited: CitedYears  # the citations
-  parallels: Links  # linked records without a label
+  parallels: Links  # linked records without a date
   known: Links  # linked records with one
+  copies: Copies  # records with the words of the passage
+  # Log ratios of the months by the copies, and last of none of them, [K + 1];
+  # they count as they are.
+  copied: Float[np.ndarray, " months"]
 
   def sum_terms(self, num_months: int) -> Float[np.ndarray, " K"]:
     """Returns the sum of the terms; zeros if no expert says anything."""
@@ -421,8 +456,21 @@ class PassageScorer:
       axis, passage, wording, overlap, state.months, excluded
     )
     deadlines.check()
+    copies = copies_lib.find_copies(
+      reading.body,
+      passage.plain_texts[0],
+      overlap[: len(state.texts)],
+      state.texts,
+    )
+    copied, copy_weights = self._score_copies(copies)
+    counted = copies.rows[copy_weights > 0]
     events, comments = self._link_hidden(passage, wording, overlap, excluded)
     known = self._link_known(passage, wording, excluded)
+    # What a copy says is said once.
+    events, comments, known = (
+      links.take(~np.isin(links.rows, counted))
+      for links in (events, comments, known)
+    )
     deadlines.check()
     pooled, weight = self._pool_parallels(events, dates, own_words, cited)
     weights = state.pool_weights
@@ -448,12 +496,19 @@ class PassageScorer:
       scores = parallels.score_pairs(
         axis,
         np.zeros(len(known.rows), int),
-        np.asarray(state.months[known.rows]),
         known.chances,
+        self._spread_known(known),
         1,
       )
       terms["known"] = np.append(state.known_weights, 1) @ scores[:, 0]
     is_opener = passage.opening[0] != NO_OPENING
+    # Where the words are copied, other records with some of them share a
+    # formula.
+    uncopied = 1 - copy_weights.sum()
+    uncited = uncited * uncopied
+    for name in ("parallels", "known"):
+      if name in terms:
+        terms[name] = terms[name] * uncopied
     if state.month_log_factors is not None and is_opener:
       terms["room"] = state.month_log_factors
     return PassageScores(
@@ -467,7 +522,57 @@ class PassageScorer:
       cited=cited,
       parallels=_join_links(events, comments),
       known=known,
+      copies=copies,
+      copied=copied,
     )
+
+  @functools.cached_property
+  def log_prior(self) -> Float[np.ndarray, " K"]:
+    """Log p of the months before a passage is read."""
+    log_prior = np.log(self.state.year_prior)[self.reader.axis.year_of]
+    return log_prior - logsumexp(log_prior)
+
+  def _score_copies(self, copies: Copies) -> tuple[np.ndarray, np.ndarray]:
+    """Returns log ratios of months [K + 1], and the weights of the copies."""
+    state, num_months = self.state, len(self.reader.axis)
+    of_row, months, chances = state.spread_months(copies.rows)
+    mass = np.zeros((len(copies.rows), num_months + 1))
+    mass[of_row, months] = chances
+    is_dated = mass.any(axis=1)
+    # Of copies outside the calendar the years are not known, and one.
+    years = np.append(self.reader.axis.year_of, UNKNOWN)[mass.argmax(axis=1)]
+    weights = np.zeros(len(copies.rows))
+    weights[is_dated] = copies_lib.weigh_copies(
+      copies.take(is_dated),
+      years[is_dated],
+      state.wording.is_event[copies.rows[is_dated]],
+      state.copy_chances,
+    )
+    mixed = weights @ mass
+    prior = np.append(
+      np.exp(self.log_prior) * (1 - OUTSIDE_CHANCE), OUTSIDE_CHANCE
+    )
+    rest = max(1 - float(mixed.sum()), _MIN_REST)
+    return np.log(rest + mixed / prior), weights
+
+  def _spread_known(
+    self, known: Links
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns pair index, month and log ratio of linked records' months."""
+    axis = self.reader.axis
+    pair, month, chance = self.state.spread_months(known.rows)
+    is_inside = month < len(axis)
+    pair, month, chance = pair[is_inside], month[is_inside], chance[is_inside]
+    entry, months, log_ratios = parallels.spread_chances(
+      axis, month, known.chances[pair]
+    )
+    # Ratios are averaged over the months of a record.
+    ratios = np.zeros((len(known.rows), len(axis)), np.float32)
+    np.add.at(
+      ratios, (pair[entry], months), chance[entry] * np.expm1(log_ratios)
+    )
+    index, months = np.nonzero(ratios)
+    return index, months, np.log1p(ratios[index, months])
 
   def _list_counted(self, excluded: Collection[int]) -> list[tuple[str, int]]:
     """Returns text and year of excluded records that the words count."""
@@ -506,6 +611,8 @@ class PassageScorer:
       (comment_pairs, state.comment_model),
     ):
       is_hidden = state.hidden.find(pairs.event_row) >= 0
+      if state.known_model is not None and model is state.parallel_model:
+        is_hidden &= ~state.is_placed[pairs.event_row]
       links = Links(
         rows=pairs.event_row[is_hidden],
         chances=model.predict_probability(pairs.features[is_hidden]),
@@ -524,7 +631,7 @@ class PassageScorer:
     if model is None:
       return Links(rows=np.zeros(0, int), chances=np.zeros((0, 4), np.float32))
     is_known = np.zeros(len(state.wording.is_event), bool)
-    is_known[: len(state.months)] = state.months != UNKNOWN
+    is_known[: len(state.months)] = state.is_placed
     overlap, total = wording.overlap_known(is_known & state.wording.is_event)
     pairs = state.records.pair_events(
       passage, overlap, total, state.records.best_known, excluded

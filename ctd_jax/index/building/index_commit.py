@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from absl import logging
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 import ctd_jax
 from ctd_jax.benchmark.benchmark import NEG_COMMENT
@@ -46,9 +46,9 @@ from ctd_jax.index.building.staged_works import (
   WORKS_FOLDER,
   StagedWork,
 )
-from ctd_jax.index.database import HEADING, IndexedWork
+from ctd_jax.index.database import HEADING, MODEL, IndexedWork
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
-from ctd_jax.index.posteriors import PosteriorArrays
+from ctd_jax.index.posteriors import MIN_PROBABILITY, PosteriorArrays
 from ctd_jax.utils import files, output
 
 _BATCH = 10_000  # records inserted at once
@@ -409,7 +409,7 @@ def fit_passages(
   name = f"{PASSAGES_FOLDER}/{generation}"
   target = folder / name
   shutil.rmtree(target, ignore_errors=True)  # of a stopped build
-  texts, labels, row_ids = _read_records(connection, len(calendar))
+  texts, labels, is_placed, row_ids = _read_records(connection, len(calendar))
   if not labels.is_known.any():
     logging.warning("no record has a certain date: passages cannot be dated")
     return None
@@ -425,6 +425,7 @@ def fit_passages(
     posteriors=_read_posteriors(
       folder, connection, calendar, row_ids, ~labels.is_known
     ),
+    is_placed=is_placed,
     row_ids=row_ids,
   )
   dater.save(target)
@@ -433,21 +434,22 @@ def fit_passages(
 
 def _read_records(
   connection: sqlite3.Connection, num_months: int
-) -> tuple[list[str], Labels, Int[np.ndarray, " N"]]:
+) -> tuple[list[str], Labels, Bool[np.ndarray, " N"], Int[np.ndarray, " N"]]:
   cursor = connection.execute(
     "SELECT row, text, kind, best_month, best_probability, dated_by "
     "FROM records WHERE kind != ? ORDER BY row",
     (HEADING,),
   )
-  rows, texts, months, events = [], [], [], []
+  rows, texts, months, events, placed = [], [], [], [], []
   for row, text, kind, month, chance, manner in cursor:
     is_sure = staged_works.is_sure(month, chance, manner, num_months)
     rows.append(row)
     texts.append(text)
+    placed.append(manner != MODEL)
     months.append(month if is_sure else UNKNOWN)
     events.append(int(kind != NEG_COMMENT) if is_sure else UNKNOWN)
   labels = Labels(np.array(months, int), np.array(events, int))
-  return texts, labels, np.array(rows, int)
+  return texts, labels, np.array(placed, bool), np.array(rows, int)
 
 
 def _read_posteriors(
@@ -466,10 +468,15 @@ def _read_posteriors(
     rows.append(of_work)
     parts.append(arrays.take(row_ids[of_work] - work.first_row))
   joined = PosteriorArrays.concatenate(parts)
+  # None of the months is the last of each record's.
+  is_outside = joined.outside >= MIN_PROBABILITY
+  places = joined.starts[1:][is_outside]
   return CredibleBlock(
     rows=np.concatenate(rows),
-    starts=joined.starts,
-    months=joined.months,
-    probabilities=joined.probabilities.astype(float),
+    starts=joined.starts + np.append(0, np.cumsum(is_outside)),
+    months=np.insert(joined.months, places, num_months),
+    probabilities=np.insert(
+      joined.probabilities, places, joined.outside[is_outside]
+    ),
     num_months=num_months,
   )

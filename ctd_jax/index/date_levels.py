@@ -1,0 +1,105 @@
+"""Dates at the level that they are sure of: month, season, year, interval.
+
+Axes: K months.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from jaxtyping import Float
+
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.dates import SEASONS
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.index import calendars
+from ctd_jax.index.answers import SureDate
+
+# Probability below which a month, season or year is not named.
+SURE = 0.7
+_MAX_YEARS = 20  # of an interval that says something
+_INTERVAL = 0.9  # probability of an interval
+MONTH, SEASON, YEAR = "month", "season", "year"
+INTERVAL, OUTSIDE, NONE = "interval", "outside", "none"
+LEVELS = (MONTH, SEASON, YEAR, INTERVAL, OUTSIDE, NONE)
+
+
+def find_year_starts(calendar: Calendar) -> np.ndarray:
+  """Returns the first month of each year of the common era."""
+  # Where calendars change, a month may be counted to a year already past.
+  years = np.maximum.accumulate(calendar.years)
+  return np.flatnonzero(np.diff(years, prepend=years[0] - 1))
+
+
+def find_sure_date(
+  calendar: Calendar,
+  chances: Float[np.ndarray, " months"],
+  printed_reigns: Collection[int] = (),
+) -> SureDate:
+  """Returns the narrowest time that is sure enough to be named.
+
+  Args:
+    chances: of the months, and last of none of them.
+  """
+  num_months = len(calendar)
+  if chances[-1] >= SURE:
+    return _make(calendar, OUTSIDE, num_months, num_months, chances[-1])
+  best = int(chances[:-1].argmax())
+  if chances[best] >= SURE:
+    return _make(calendar, MONTH, best, best, chances[best], printed_reigns)
+  starts = np.append(find_year_starts(calendar), num_months)
+  sums = np.add.reduceat(chances[:-1], starts[:-1])
+  year = int(sums.argmax())
+  first, last = int(starts[year]), int(starts[year + 1]) - 1
+  seasons = (calendar.months[first : last + 1] - 1) // 3
+  by_season = np.bincount(seasons, chances[first : last + 1])
+  season = int(by_season.argmax())
+  of_season = first + np.flatnonzero(seasons == season)
+  # Leap months and changes of the calendar can break a season in two.
+  is_whole = len(of_season) == of_season[-1] - of_season[0] + 1
+  if by_season[season] >= SURE and is_whole:
+    span = int(of_season[0]), int(of_season[-1])
+    return _make(calendar, SEASON, *span, by_season[season], printed_reigns)
+  if sums[year] >= SURE:
+    return _make(calendar, YEAR, first, last, sums[year], printed_reigns)
+  order = np.argsort(-sums, kind="stable")
+  number = int((np.cumsum(sums[order]) < _INTERVAL).sum()) + 1
+  low, high = int(order[:number].min()), int(order[:number].max())
+  if high - low < min(_MAX_YEARS, len(sums) // 2):
+    chance = float(sums[low : high + 1].sum())
+    if chance >= _INTERVAL:
+      first, last = int(starts[low]), int(starts[high + 1]) - 1
+      return _make(calendar, INTERVAL, first, last, chance, printed_reigns)
+  return SureDate(
+    level=NONE, first=-1, last=-1, name="", common_era="", probability=0.0
+  )
+
+
+def _make(
+  calendar: Calendar,
+  level: str,
+  first: int,
+  last: int,
+  chance: float,
+  printed_reigns: Collection[int] = (),
+) -> SureDate:
+  if level in (MONTH, OUTSIDE):
+    name = calendars.name_month(calendar, first, printed_reigns)
+  else:
+    names = [
+      calendars.name_year(calendar, month, printed_reigns)
+      for month in (first, last)
+    ]
+    name = " – ".join(dict.fromkeys(names))
+    if level == SEASON:
+      name = names[0] + SEASONS[(int(calendar.months[first]) - 1) // 3]
+  years = () if level == OUTSIDE else calendar.years[[first, last]].tolist()
+  return SureDate(
+    level=level,
+    first=first,
+    last=last,
+    name=name,
+    common_era=" – ".join(
+      dict.fromkeys(map(reigns.format_common_era_year, years))
+    ),
+    probability=float(chance),
+  )
