@@ -104,6 +104,18 @@ class CredibleBlock:
       probabilities=self.probabilities[is_kept],
     )
 
+  @classmethod
+  def empty(cls, num_months: int) -> CredibleBlock:
+    """Returns the posteriors of no records."""
+    none = np.zeros(0, int)
+    return cls(
+      rows=none,
+      starts=np.zeros(1, int),
+      months=none,
+      probabilities=np.zeros(0),
+      num_months=num_months,
+    )
+
   def spread(
     self, rows: Int[np.ndarray, " n"]
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -405,6 +405,8 @@ def format_page(answer: Answer) -> str:
     figure=figure,
     chance=answers.format_chance,
     clean=answers.clean,
+    copies=answers.format_copies,
+    headline=answers.format_headline,
     name_evidence=answers.name_evidence,
     list_weighty=answers.list_weighty,
     name_weightless=answers.name_weightless,

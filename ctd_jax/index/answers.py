@@ -29,6 +29,7 @@ _NAMES_OF_EVIDENCE = {
   "cited": "citations",
   "parallels": "parallels without a date",
   "known": "parallels with a date",
+  "copies": "the same words",
   "empty": "empty months",
   "room": "one opening a month",
   "unknown": "unknown words",
@@ -40,6 +41,7 @@ _WHITE_SPACE = re.compile(r"\s+")
 _YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
 DEFAULT_WIDTH = 80
 _MAX_TEXT = 160  # characters of a record
+_MAX_COPIES = 5  # records with the words of a passage
 _SURE = 0.9  # of a month that is named alone
 _VAGUE = 0.1  # of one that is named after the months that hold 90 %
 _DATE_SHARE = 31  # percent of the width, within these columns
@@ -531,7 +533,34 @@ def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
   return marked
 
 
+def format_headline(dates: PassageDate) -> str:
+  """Returns the date of a passage at the level that it is sure of."""
+  sure = dates.sure
+  if not sure.name:
+    return "no time is sure enough to be named; the likeliest follow"
+  years = "" if sure.common_era in sure.name else sure.common_era
+  chance = f"p {format_chance(sure.probability)}"
+  return "  ".join(filter(None, (sure.name, years, chance)))
+
+
+def format_copies(dates: PassageDate) -> list[str]:
+  """Returns where the words of a passage stand, a line for each record."""
+  return [
+    f"{'stands word for word' if it.is_exact else f'{it.copied:.0%} stands'} "
+    f"in {clean(it.work)}, {it.date.sure.name or 'of no certain date'}"
+    for it in dates.parallels
+    if it.copied
+  ]
+
+
 def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
+  copies = format_copies(dates)
+  for line in copies if why else copies[:_MAX_COPIES]:
+    out.print(Text(line))
+  if len(copies) > _MAX_COPIES and not why:
+    number = len(copies) - _MAX_COPIES
+    out.print(Text(f"and in {number} more records", "dim"))
+  out.print(Text.assemble(("date  ", "dim"), (format_headline(dates), "bold")))
   grid = _make_table()
   grid.add_column("year")
   grid.add_column("", style="dim")

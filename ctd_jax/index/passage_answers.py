@@ -43,6 +43,7 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
   starts = date_levels.find_year_starts(index.calendar)
   years = index.calendar.years[starts]
   sums = np.add.reduceat(chances[:-1], starts)
+  bounds = np.append(starts, len(index.calendar))
   reasons = record_answers.name_linked(
     index,
     sorted(
@@ -62,7 +63,7 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     probability=float(chances[dates.month]),
     outside=float(chances[-1]),
     months=_list_months(index, chances),
-    years=_list_years(index, years, sums, np.append(starts, len(index.calendar))),
+    years=_list_years(index, years, sums, bounds),
     credible_50=_find_credible(index, chances, 0.5),
     credible_90=_find_credible(index, chances, 0.9),
     prior_log_odds=dates.prior_log_odds,

@@ -1,8 +1,4 @@
-"""Dates as a reader is told them: no finer than they are sure, and how sure.
-
-A month is named if it is more probable than not; else the year, if the record
-is sure of that; else the first and last of the likely years.
-"""
+"""Dates as a reader is told them: no finer than they are sure, and how sure."""
 
 import dataclasses
 import re
@@ -10,6 +6,7 @@ from typing import Any
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import western
+from ctd_jax.index import date_levels
 from ctd_jax.index.answers import PassageDate, RecordDate
 from ctd_jax.utils import notes
 from ctd_jax.web.served_index import ServedIndex
@@ -53,26 +50,27 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
   month, chance = date.month, date.probability
   if month["ce_year"] is None:
     return ToldDate(month["name"], "", "", "sure.outside", {})
-  first, last = _find_years(served, date)
-  path = f"/month/{month['ordinal']}"
-  names = {"year": date.common_era, "month": number_month(served, month)}
-  if chance >= _MIN_NAMED:
+  sure = date.sure
+  if sure.level == date_levels.MONTH:
     code = f"sure.month.{_find_degree(chance)}"
     if isinstance(date, RecordDate) and date.is_fixed:
       code = "sure.reader"
     elif isinstance(date, RecordDate) and date.known is not None:
       code = "sure.given"
+    names = {"year": date.common_era, "month": number_month(served, month)}
+    path = f"/month/{sure.first}"
     return ToldDate(month["name"], date.common_era, path, code, names)
-  path = f"/year/{month['ordinal']}"
-  if first == last:
-    name = _name_year(served, month, date.common_era)
-    number = sum(span.last - span.first + 1 for span in date.credible_90)
-    values = names | {"number": number}
-    return ToldDate(name, date.common_era, path, "sure.year", values)
+  if sure.level in (date_levels.SEASON, date_levels.YEAR):
+    code = f"sure.{sure.level}.{_find_degree(sure.probability)}"
+    path = f"/year/{sure.first}"
+    return ToldDate(sure.name, sure.common_era, path, code, {})
+  first, last = _find_years(served, date)
+  is_dated = isinstance(date, RecordDate) or sure.level == date_levels.INTERVAL
+  code = "sure.between" if is_dated else "sure.none"
   years = [reigns.format_common_era_year(year) for year in (first, last)]
   values = dict(zip(("first", "last"), years, strict=True))
-  name = " – ".join(years)
-  return ToldDate(name, "", path, "sure.between", values)
+  path = f"/year/{month['ordinal']}"
+  return ToldDate(" – ".join(years), "", path, code, values)
 
 
 def _find_degree(chance: float) -> str:
@@ -90,16 +88,6 @@ def _find_years(
     if month < len(served.years)
   ] or [date.month["ordinal"]]
   return int(served.years[min(months)]), int(served.years[max(months)])
-
-
-def _name_year(
-  served: ServedIndex, month: dict[str, Any], common_era: str
-) -> str:
-  if western.is_western(served.index.calendar):
-    return common_era
-  # Months may be renamed in the reign of the question, so not of the fields.
-  year, found, _ = month["name"].rpartition("年")
-  return year + found or common_era
 
 
 def number_month(served: ServedIndex, month: dict[str, Any]) -> tuple[str, ...]:

@@ -102,8 +102,6 @@ def main() -> None:
   flags = parser.parse_args()
   start = time.monotonic()
   index = Index.open(flags.index)
-  import os; from ctd_jax.dating.passages.passages import PassageDater
-  if os.environ.get("DATER"): vars(index)["passage_dater"] = PassageDater.open(__import__("pathlib").Path(os.environ["DATER"]), index.calendar)
   sentences = draw_sentences(index, flags.number, flags.seed)
   figures, misses = [], []
   for mode in ("in_index", "left_out"):

@@ -15,12 +15,17 @@ import numpy as np
 import pytest
 from rich import cells
 
-from ctd_jax.dating.passages.passages import PassageDates, PassageReason
+from ctd_jax.dating.passages.passages import (
+  PassageCopy,
+  PassageDates,
+  PassageReason,
+)
 from ctd_jax.index import (
   answer_files,
   calendars,
   charts,
   database,
+  date_levels,
   record_answers,
 )
 from ctd_jax.index import answers as answer_lib
@@ -33,6 +38,8 @@ SCHEMA = json.loads(
 
 class FixedDater:
   """A dater whose passages are all of the fifth month of the first year."""
+
+  copies = ()
 
   def __init__(self, num_months):
     chances = np.full(num_months + 1, 0.2 / (num_months + 1))
@@ -55,6 +62,7 @@ class FixedDater:
           expert="known", weight=gained * 0.75, note="鄭人", linked=(3, 8)
         ),
       ),
+      copies=self.copies,
     )
 
 
@@ -185,10 +193,42 @@ def test_passage_is_answered_with_years_and_parallels(index):
 
 
 def test_passage_is_told_where_its_words_stand(index):
-  notes = index.date("某某某某某。三年春公及邾人盟於某！").notes
-  (note,) = [note for note in notes if "contains" in str(note)]
-  assert "「公及邾人盟於某」" in str(note)
-  assert "(魯隱公元年三月)" in str(note)
+  index.passage_dater.copies = (
+    PassageCopy(row=2, is_exact=True, share=1.0),
+    PassageCopy(row=5, is_exact=False, share=0.75),
+  )
+  answer = index.date("公及邾人盟於某")
+  first, second, *others = answer.dates.parallels
+  assert (first.row, first.is_exact, first.expert) == (2, True, "copies")
+  assert (second.row, second.copied) == (5, 0.75)
+  assert not any(it.copied for it in others)
+  lines = str(answer).splitlines()
+  assert lines[0].startswith("stands word for word in annals, 魯隱公")
+  assert lines[1].startswith("75% stands in annals, 魯")
+  assert lines[2].startswith("date  no time is sure enough")
+
+
+def test_time_is_named_no_finer_than_it_is_sure(index):
+  months = index.calendar.months
+  years = index.calendar.years
+  first = np.flatnonzero(years == years[0])
+  summer = first[(months[first] > 3) & (months[first] < 7)]
+  cases = (
+    (date_levels.MONTH, [summer[1]], "魯隱公元年五月"),
+    (date_levels.SEASON, summer, "魯隱公元年夏"),
+    (date_levels.YEAR, first, "魯隱公元年"),
+    (date_levels.INTERVAL, range(12, 36), "魯隱公二年 – 魯隱公三年"),
+    (date_levels.OUTSIDE, [len(months)], calendars.OUTSIDE),
+    (date_levels.NONE, range(len(months)), ""),
+  )
+  for level, spread, name in cases:
+    chances = np.zeros(len(months) + 1)
+    chances[[*spread]] = 1 / len(spread)
+    sure = date_levels.find_sure_date(index.calendar, chances)
+    assert (sure.level, sure.name) == (level, name)
+    if level != date_levels.NONE:
+      assert sure.probability == pytest.approx(1)
+      assert (sure.first, sure.last) == (spread[0], spread[-1])
 
 
 def test_record_dated_by_the_model_is_read_again_without_itself(index):

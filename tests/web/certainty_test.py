@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+from ctd_jax.index import date_levels
 from ctd_jax.index.answers import Span
 from ctd_jax.utils import notes
 from ctd_jax.web import certainty, rendering
@@ -13,10 +15,15 @@ SURE = "Almost certainly 722 BCE, fifth month."
 
 def make_date(served, chance, last=4, **changes):
   date = served.index.record(2).date
+  calendar = served.index.calendar
+  chances = np.zeros(len(calendar) + 1)
+  chances[4] = chance
+  chances[np.setdiff1d(np.arange(last + 1), 4)] = (1 - chance) / last
   return dataclasses.replace(
     date,
     month=served.index.record(3).date.month | {"ordinal": 4},
     probability=chance,
+    sure=date_levels.find_sure_date(calendar, chances),
     credible_90=(Span(first=4, last=last, name=""),),
     **{"is_fixed": False, "known": None} | changes,
   )
@@ -27,8 +34,8 @@ def make_date(served, chance, last=4, **changes):
   [
     (0.95, 4, "魯隱公元年五月", SURE),
     (0.75, 5, "魯隱公元年五月", "Probably 722 BCE, fifth month."),
-    (0.55, 30, "魯隱公元年五月", "More likely than not 722 BCE, fifth month."),
-    (0.3, 6, "魯隱公元年", "Almost certainly 722 BCE; 3 of its months"),
+    (0.55, 5, "魯隱公元年夏", "Probably of this season"),
+    (0.3, 6, "魯隱公元年", "Certainly of this year; the month is uncertain."),
     (0.07, 40, "722 BCE – 719 BCE", "Uncertain: somewhere from 722 BCE to 719"),
   ],
 )

@@ -369,13 +369,12 @@ class FittedKnownParallels:
       np.searchsorted(records, rows, side) for side in ("left", "right")
     )
     pair = _join_ranges(starts, stops)
+    axis, months = self.features.axis, self.labels.month[known_records[pair]]
     return score_pairs(
-      self.features.axis,
+      axis,
       np.repeat(np.arange(len(rows)), stops - starts),
       chances[pair],
-      spread_chances(
-        self.features.axis, self.labels.month[known_records[pair]], chances[pair]
-      ),
+      spread_chances(axis, months, chances[pair]),
       len(rows),
     )
 

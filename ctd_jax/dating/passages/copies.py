@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt32
 
 from ctd_jax.dating.corpus import UNKNOWN, find_sorted, plain_text
 from ctd_jax.dating.experts import wording
@@ -32,6 +32,7 @@ _MAX_EQUAL = 256  # records of equal overlap whose texts are read
 # Lengths of copies whose chances are learned, and the most years told apart.
 LENGTHS = (4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 40)
 _MAX_YEARS = 4
+SHAPE = 2, len(LENGTHS), _MAX_YEARS  # of the chances; comments come first
 _MAX_SAMPLES = 2000  # strings of each length
 # Chance that a passage is of a text that the corpus has, before it is read: a
 # reader who pastes a sentence may have it from anywhere.
@@ -121,10 +122,10 @@ def _cover(hits: Bool[np.ndarray, " s"]) -> Bool[np.ndarray, " n"]:
 
 
 def learn_chances(
-  bodies: Collection[str],
+  bodies: Sequence[str],
   years: Int[np.ndarray, " N"],
   is_event: Bool[np.ndarray, " N"],
-  hashes: Int[np.ndarray, " N"],
+  hashes: UInt32[np.ndarray, " N"],
 ) -> Float[np.ndarray, "2 lengths years"]:
   """Returns the chance that a copy in a comment or event is of the same year.
 
@@ -135,11 +136,10 @@ def learn_chances(
     years: of the records, UNKNOWN for those that teach nothing.
     hashes: of their texts, by which strings are sampled.
   """
-  bodies = list(bodies)
   sizes = np.array([len(body) for body in bodies], int)
   order = np.argsort(hashes, kind="stable")
   order = order[(years[order] != UNKNOWN) & is_event[order]]
-  chances = np.zeros((2, len(LENGTHS), _MAX_YEARS))
+  chances = np.zeros(SHAPE)
   for place, length in enumerate(LENGTHS):
     rows = order[sizes[order] >= length][:_MAX_SAMPLES]
     starts = hashes[rows].astype(int) % (sizes[rows] - length + 1)
@@ -161,7 +161,7 @@ def learn_chances(
 
 
 def _find_holders(
-  strings: list[str], texts: list[str], length: int
+  strings: Sequence[str], texts: Sequence[str], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns pairs of a string and a text that holds it."""
   hashes = wording.Occurrences.find(strings, (length,)).hashes
@@ -221,6 +221,8 @@ def weigh_copies(
 
   The rest to 1 is the chance that none of them is.
   """
+  if not len(copies.rows):
+    return np.zeros(0)
   length = np.searchsorted(LENGTHS, copies.runs, side="right") - 1
   # Years of the copies that are as long or longer.
   rivals = copies.runs[None] >= copies.runs[:, None]
@@ -242,5 +244,3 @@ def weigh_copies(
   odds = is_best * (chance / (1 - chance))[:, None]
   share = odds / np.maximum(odds.sum(axis=0), 1e-12)
   return (share * covered.max(axis=0, initial=0)).mean(axis=1)
-
-

@@ -280,6 +280,9 @@ def _learn_copies(
   fitted: dating_model.FittedDatingModel, posteriors: CredibleBlock
 ) -> np.ndarray:
   """Returns the chances of copies."""
+  if fitted.fold_by == corpus_lib.YEARS:
+    # No passage is of a year with labelled records: all copies are formulas.
+    return np.zeros(copies.SHAPE)
   features, axis = fitted.features, fitted.features.axis
   of_row, best = _find_best(posteriors)
   months = np.array(fitted.labels.month)

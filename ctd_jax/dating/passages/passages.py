@@ -28,7 +28,6 @@ from ctd_jax.dating.experts import date_features, parallels
 from ctd_jax.dating.experts.citations import explain_citations
 from ctd_jax.dating.passages import citations, fitting, scores
 from ctd_jax.dating.passages import copies as copies_lib
-from ctd_jax.dating.passages.copies import Copies
 from ctd_jax.dating.passages.scores import (
   OUTSIDE_CHANCE,
   Links,
@@ -290,7 +289,8 @@ def _find_evidence(
       Note("note.cited", texts=note) if note else _OTHER_CITATIONS,
     )
   if name == "copies":
-    rows = scores.copies.rows
+    order = np.argsort(-scores.copy_weights, kind="stable")
+    rows = scores.copies.rows[order[scores.copy_weights[order] > 0]]
     return (), tuple(rows.tolist()), _note_texts(scorer, rows)
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)
@@ -417,13 +417,7 @@ class PassageDater:
     if is_placed is None:
       is_placed = labels.is_known
     if posteriors is None:
-      posteriors = CredibleBlock(
-        rows=np.zeros(0, int),
-        starts=np.zeros(1, int),
-        months=np.zeros(0, int),
-        probabilities=np.zeros(0),
-        num_months=num_months,
-      )
+      posteriors = CredibleBlock.empty(num_months)
     known = labels.month[labels.is_known]
     if known.min() < 0 or known.max() >= num_months:
       raise ValueError(
@@ -508,12 +502,14 @@ class PassageDater:
       month=month,
       prior_log_odds=prior,
       reasons=reasons,
-      copies=self._list_copies(scores.copies),
+      copies=self._list_copies(scores),
     )
 
-  def _list_copies(self, copies: Copies) -> tuple[PassageCopy, ...]:
-    """Returns the exact copies; without any, the near ones."""
+  def _list_copies(self, scores: PassageScores) -> tuple[PassageCopy, ...]:
+    """Returns the copies that have most of a passage, or date it."""
+    copies = scores.copies
     kept = copies.is_exact | (copies.shares >= copies_lib.MIN_SHARE)
+    kept |= scores.copy_weights > 0
     return tuple(
       PassageCopy(row=int(row), is_exact=bool(is_exact), share=float(share))
       for row, is_exact, share in zip(
@@ -535,11 +531,11 @@ class PassageDater:
       inside = logsumexp(log_prior + scores.copied[:-1])
       terms["copies"] = scores.copied[:-1] - inside
       outside_terms["copies"] = float(scores.copied[-1] - inside)
-    substitutes = {}
-    if "cited" in terms and "parallels" in terms:
-      substitutes["parallels", "cited"] = (
-        self.state.inverse_temperature * scores.uncited_parallels
-      )
+    substitutes = {
+      names: self.state.inverse_temperature * term
+      for names, term in scores.substitutes.items()
+      if terms.keys() >= {*names}
+    }
     joint = log_prior + sum(terms.values())
     joint -= logsumexp(joint)
     information = float(np.exp(joint) @ (joint - log_prior))

@@ -418,13 +418,15 @@ class PassageScores:
   reading: PassageReading  # of the passage
   # Name -> log ratios of months, before the temperature, [K].
   terms: dict[str, np.ndarray]
-  # The term of the parallels were the passage not cited itself, [K]: their
-  # citations then count in place of its own.
-  uncited_parallels: Float[np.ndarray, " K"]
+  # (name, other) -> the term of an expert were another left out, [K]. Were the
+  # passage not cited itself, the citations of its parallels would count in
+  # place of its own; were it no copy, other records with its words.
+  substitutes: dict[tuple[str, str], np.ndarray]
   cited: CitedYears  # the citations
   parallels: Links  # linked records without a date
   known: Links  # linked records with one
   copies: Copies  # records with the words of the passage
+  copy_weights: Float[np.ndarray, " R"]  # chance of each to be of its time
   # Log ratios of the months by the copies, and last of none of them, [K + 1];
   # they count as they are.
   copied: Float[np.ndarray, " months"]
@@ -504,11 +506,11 @@ class PassageScorer:
     is_opener = passage.opening[0] != NO_OPENING
     # Where the words are copied, other records with some of them share a
     # formula.
-    uncopied = 1 - copy_weights.sum()
-    uncited = uncited * uncopied
-    for name in ("parallels", "known"):
-      if name in terms:
-        terms[name] = terms[name] * uncopied
+    uncopied = 1 - float(copy_weights.sum())
+    substitutes = {("parallels", "cited"): uncited * uncopied}
+    for name in {"parallels", "known"} & terms.keys() if uncopied < 1 else ():
+      substitutes[name, "copies"] = np.asarray(terms[name], float)
+      terms[name] = terms[name] * uncopied
     if state.month_log_factors is not None and is_opener:
       terms["room"] = state.month_log_factors
     return PassageScores(
@@ -518,11 +520,12 @@ class PassageScorer:
         for name, term in terms.items()
         if np.ptp(term) > 0 or (name == "parallels" and np.ptp(uncited) > 0)
       },
-      uncited_parallels=np.asarray(uncited, float),
+      substitutes=substitutes,
       cited=cited,
       parallels=_join_links(events, comments),
       known=known,
       copies=copies,
+      copy_weights=copy_weights,
       copied=copied,
     )
 
