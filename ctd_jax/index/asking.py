@@ -165,7 +165,9 @@ class Index(IndexFolder):
 
 def date_passage(index: IndexFolder, question: Question) -> Answer:
   """Returns the date of a passage."""
-  dates = index.passage_dater.date(question.passage)
+  dates = index.passage_dater.date(
+    question.passage.translate(index.corpus_spelling)
+  )
   return _make_answer(
     index,
     question,

@@ -18,7 +18,7 @@ import pathlib
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import opencc
@@ -112,6 +112,33 @@ def fold_text(text: str) -> str:
   """Returns a text in one spelling and one script, of the same length."""
   usual = fold_variants(text)
   return numerals.fold_script(usual).translate(_TO_SIMPLIFIED)
+
+
+# Of the commonest spelling of a character, for another to count as one.
+_MIN_SPELLING = 0.05
+
+
+class CorpusSpelling(dict):
+  """Code point -> the character that a corpus writes for it.
+
+  A character of the other script becomes the one that the corpus has, unless
+  the corpus uses both.
+  """
+
+  def __init__(self, characters: Mapping[str, int]):
+    self._counts = characters
+    ascending = sorted(characters, key=characters.get)
+    # The commonest of each spelling comes last, and stays.
+    self._usual = {fold_text(it): it for it in ascending}
+
+  def __missing__(self, code: int) -> str:
+    character = chr(code)
+    usual = self._usual.get(fold_text(character), character)
+    is_rare = self._counts.get(character, 0) < (
+      _MIN_SPELLING * self._counts.get(usual, 0)
+    )
+    self[code] = usual if is_rare else character
+    return self[code]
 
 
 def split_tokens(text: str) -> str:

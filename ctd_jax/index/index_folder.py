@@ -234,6 +234,11 @@ class IndexFolder:
       problem = str(error).removeprefix(f"{folder}/")
       raise DamagedIndexError(folder, problem) from error
 
+  @functools.cached_property
+  def corpus_spelling(self) -> database.CorpusSpelling:
+    """Characters as the texts write them, to read passages in either script."""
+    return database.CorpusSpelling(self.passage_dater.characters)
+
   @property
   def num_records(self) -> int:
     """Number of records."""

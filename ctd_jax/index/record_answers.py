@@ -96,10 +96,11 @@ def _note_records(
     text += "…" * (len(record.text) > len(text))
     date = _describe_date(index, record, masses[record.row])
     texts.append(Note("note.text", text=text, date=date))
-  code = "note.copy" if expert == "copies" else "note.link"
+  is_copy = expert == "copies"
   if rest := len(rows) - len(records):
-    return Note(f"{code}.more", texts=texts, number=rest)
-  return Note(code, texts=texts)
+    code = "note.copies" if is_copy else "note.links"
+    return Note(code, texts=texts, number=rest)
+  return Note("note.copy" if is_copy else "note.link", texts=texts)
 
 
 def _describe_date(

@@ -38,7 +38,6 @@ from ctd_jax.index import (
   asking,
   correction_checks,
   database,
-  passage_answers,
   ranking,
 )
 from ctd_jax.index.asking import Index
@@ -149,8 +148,6 @@ def list_readers(
     "passage": lambda text: asking.date_passage(
       index, index.question_reader.read(text, PASSAGE)
     ),
-    "clauses": lambda text: passage_answers.list_clauses(text, index),
-    "copies": lambda text: passage_answers.note_copies(index, text),
     "quotations": question_words.take_quotations,
     "words": lambda text: question_words.find_words(text, frozenset()),
     "word splitting": question_words.split_words,

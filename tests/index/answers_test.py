@@ -42,13 +42,14 @@ class FixedDater:
   copies = ()
 
   def __init__(self, num_months):
+    self.characters = {"馬": 30, "马": 1, "於": 9, "于": 5}
     chances = np.full(num_months + 1, 0.2 / (num_months + 1))
     chances[4] += 0.6
     chances[20] += 0.2
     self.log_p = np.log(chances / chances.sum())
 
   def date(self, text, month=None, exclude=()):
-    self.excluded = tuple(exclude)
+    self.text, self.excluded = text, tuple(exclude)
     prior = -np.log(len(self.log_p) - 1)
     log_odds = np.log(np.exp(self.log_p[4]) / (1 - np.exp(self.log_p[4])))
     gained = float(log_odds - prior)
@@ -206,6 +207,11 @@ def test_passage_is_told_where_its_words_stand(index):
   assert lines[0].startswith("stands word for word in annals, 魯隱公")
   assert lines[1].startswith("75% stands in annals, 魯")
   assert lines[2].startswith("date  no time is sure enough")
+
+
+def test_passages_are_read_in_the_script_of_the_texts(index):
+  index.date("马超于某")
+  assert index.passage_dater.text == "馬超于某"
 
 
 def test_time_is_named_no_finer_than_it_is_sure(index):

@@ -32,11 +32,12 @@ _MAX_EQUAL = 256  # records of equal overlap whose texts are read
 # Lengths of copies whose chances are learned, and the most years told apart.
 LENGTHS = (4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 40)
 _MAX_YEARS = 4
-SHAPE = 2, len(LENGTHS), _MAX_YEARS  # of the chances; comments come first
 _MAX_SAMPLES = 2000  # strings of each length
 # Chance that a passage is of a text that the corpus has, before it is read: a
 # reader who pastes a sentence may have it from anywhere.
 _CORPUS_CHANCE = 0.5
+# Least chance of copies that count where years are hidden.
+_MIN_HIDDEN_CHANCE = 0.99
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,6 +127,7 @@ def learn_chances(
   years: Int[np.ndarray, " N"],
   is_event: Bool[np.ndarray, " N"],
   hashes: UInt32[np.ndarray, " N"],
+  hides_years: bool = False,
 ) -> Float[np.ndarray, "2 lengths years"]:
   """Returns the chance that a copy in a comment or event is of the same year.
 
@@ -135,11 +137,13 @@ def learn_chances(
     bodies: plain texts without dates.
     years: of the records, UNKNOWN for those that teach nothing.
     hashes: of their texts, by which strings are sampled.
+    hides_years: whether no passage is of a year with labelled records. Then
+      only copies count that no formula explains.
   """
   sizes = np.array([len(body) for body in bodies], int)
   order = np.argsort(hashes, kind="stable")
   order = order[(years[order] != UNKNOWN) & is_event[order]]
-  chances = np.zeros(SHAPE)
+  chances = np.zeros((2, len(LENGTHS), _MAX_YEARS))
   for place, length in enumerate(LENGTHS):
     rows = order[sizes[order] >= length][:_MAX_SAMPLES]
     starts = hashes[rows].astype(int) % (sizes[rows] - length + 1)
@@ -149,6 +153,8 @@ def learn_chances(
     ]
     string, copy = _find_holders(strings, bodies, length)
     is_other = (copy != rows[string]) & (years[copy] != UNKNOWN)
+    if hides_years:
+      is_other &= years[copy] != years[rows[string]]
     string, copy = string[is_other], copy[is_other]
     for kind in (0, 1):
       of_kind = is_event[copy] == kind
@@ -157,7 +163,10 @@ def learn_chances(
       )
   # A longer copy proves no less; one that more years have, no more.
   chances = np.maximum.accumulate(chances, axis=1)
-  return np.minimum.accumulate(chances, axis=2)
+  chances = np.minimum.accumulate(chances, axis=2)
+  if hides_years:
+    chances[chances < _MIN_HIDDEN_CHANCE] = 0
+  return chances
 
 
 def _find_holders(
@@ -191,7 +200,7 @@ def _count_chances(
   has_own = np.bincount(pairs[0][is_own], minlength=size) > 0
 
   def share(is_one: np.ndarray) -> float:
-    return (is_one.sum() + 0.5) / (size + 1)
+    return (is_one.sum() + 1) / (size + 2)
 
   result = []
   for number in range(1, _MAX_YEARS + 1):
@@ -207,7 +216,7 @@ def _count_chances(
   return np.array(result)
 
 
-_SURE_CHANCE = 0.95  # of a copy of part of a passage, to count
+_SURE_CHANCE = 0.99  # of a copy of part of a passage, to count
 _RIVAL_SHARE = 0.8  # of the longest run
 
 

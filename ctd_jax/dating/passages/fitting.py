@@ -5,6 +5,7 @@ Axes: N records, n hidden ones or passages, K months, Y years.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import pathlib
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from absl import logging
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int, UInt32
 from scipy.special import logsumexp
 
 from ctd_jax.chronology.reigns import Timeline
@@ -274,15 +275,13 @@ class KeptTexts:
   wording: citations_lib.WordingIndex  # which records hold which rare strings
   documents: np.ndarray  # that each citation is in, [M]
   copy_chances: np.ndarray  # from `copies.learn_chances`
+  characters: np.ndarray  # see `CorpusState`
 
 
 def _learn_copies(
   fitted: dating_model.FittedDatingModel, posteriors: CredibleBlock
 ) -> np.ndarray:
   """Returns the chances of copies."""
-  if fitted.fold_by == corpus_lib.YEARS:
-    # No passage is of a year with labelled records: all copies are formulas.
-    return np.zeros(copies.SHAPE)
   features, axis = fitted.features, fitted.features.axis
   of_row, best = _find_best(posteriors)
   months = np.array(fitted.labels.month)
@@ -296,6 +295,7 @@ def _learn_copies(
     np.where(months == UNKNOWN, UNKNOWN, axis.year_of[months]),
     features.is_event,
     features.corpus.text_hashes,
+    fitted.fold_by == corpus_lib.YEARS,
   )
 
 
@@ -326,7 +326,19 @@ def keep_texts(
     ),
     documents=np.array(documents, int),
     copy_chances=copy_chances,
+    characters=count_characters(corpus.texts),
   )
+
+
+def count_characters(
+  texts: Sequence[str],
+) -> UInt32[np.ndarray, "2 characters"]:
+  """Returns the code points of texts and how often each stands in them."""
+  counts = collections.Counter()
+  for text in texts:
+    counts.update(text)
+  codes = np.array([*map(ord, counts)], np.uint32)
+  return np.stack([codes, np.array([*counts.values()], np.uint32)])
 
 
 def _keep_state(
@@ -370,6 +382,7 @@ def _keep_state(
     posteriors=posteriors,
     is_placed=is_placed,
     copy_chances=texts_kept.copy_chances,
+    characters=texts_kept.characters,
   )
 
 

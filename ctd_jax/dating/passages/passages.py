@@ -364,6 +364,12 @@ class PassageDater:
   state: scores.CorpusState  # what is kept of the corpus
   calendar: Timeline | Calendar  # its months
 
+  @property
+  def characters(self) -> dict[str, int]:
+    """How often the texts have each of their characters."""
+    codes, counts = self.state.characters.tolist()
+    return dict(zip(map(chr, codes), counts, strict=True))
+
   @functools.cached_property
   def _scorer(self) -> scores.PassageScorer:
     reader = scores.PassageReader(self.calendar, self.state.dates)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Bool, Float, Float32, Int, Int8, UInt64
+from jaxtyping import Bool, Float, Float32, Int, Int8, UInt32, UInt64
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
@@ -369,6 +369,8 @@ class CorpusState:
   # Whether a record has a label, or a posterior that no other record gave it:
   # such records are evidence at the level that they are sure of.
   is_placed: Bool[np.ndarray, " N"]
+  # Code points of the texts, and how often each stands in them.
+  characters: UInt32[np.ndarray, "2 characters"]
   # Chance of copies, from `copies.learn_chances`.
   copy_chances: Float[np.ndarray, "2 lengths years"]
 

@@ -10,7 +10,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.passages import fitting, scores
+from ctd_jax.dating.passages import copies, fitting, scores
 from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.dating.posterior import CredibleBlock
 from tests.dating import chronicles
@@ -200,24 +200,87 @@ def test_a_passage_never_sees_itself_where_it_is_left_out(annals):
     assert all(row not in reason.linked for reason in dates.reasons)
 
 
-def test_posteriors_of_records_are_what_they_say(calendar):
-  texts = [f"{name_person(1, month)}守涼州。" for month in range(1, 13)] * 2
-  texts.append("甄姜獻白雉於廷。")
-  months = np.append(np.tile(np.arange(40, 52), 2), UNKNOWN)
+@pytest.fixture(scope="module")
+def spread(calendar):
+  """A dater of months, of records sure of a year, and of one sure of none."""
+  people = [name_person(1 + row // 12, 1 + row % 12) for row in range(120)]
+  texts = [f"{person}守涼州，{person}與民約法。" for person in people]
+  texts += [
+    "甄姜獻白雉於廷。",
+    "是歲，董卓馬超戰於長安城。",
+    "紂王囚西伯於羑里。",
+  ]
+  months = np.append(np.arange(40, 160), [UNKNOWN] * 3)
   labels = Labels(months, np.ones(len(texts), int))
+  year = np.flatnonzero(calendar.years == calendar.years[150])
+  chances = [0.9, 0.1, *np.full(len(year), 1 / len(year)), 1]
   block = CredibleBlock(
-    rows=np.array([len(texts) - 1]),
-    starts=np.array([0, 2]),
-    months=np.array([100, len(calendar)]),
-    probabilities=np.array([0.9, 0.1]),
+    rows=len(texts) - np.array([3, 2, 1]),
+    starts=np.cumsum([0, 2, len(year), 1]),
+    months=np.array([100, len(calendar), *year, len(calendar)]),
+    probabilities=np.array(chances),
     num_months=len(calendar),
   )
-  dater = PassageDater.fit(texts, labels, calendar, posteriors=block)
+  is_placed = labels.is_known.copy()
+  is_placed[-2:] = True
+  dater = PassageDater.fit(
+    texts, labels, calendar, posteriors=block, is_placed=is_placed
+  )
+  return texts, year, dater
+
+
+def test_posteriors_of_records_are_what_they_say(spread):
+  _, _, dater = spread
   axis = dater._scorer.reader.axis
   beliefs = dater.state.hidden.log_beliefs(
     np.array([0]), dater.state.year_prior
   )
   assert beliefs[0].argmax() == axis.year_of[100]
+
+
+def test_a_record_is_evidence_at_the_level_that_it_is_sure_of(spread):
+  texts, year, dater = spread
+  # A copy, and a retelling: the year is sure, and none of its months.
+  for text in (texts[-2], "董卓與馬超大戰於長安城"):
+    dates = dater.date(text)
+    p_months = np.exp(dates.log_p[:-1])
+    assert p_months[year].sum() > 0.9, text
+    assert p_months.max() < 0.3
+  # A copy of what is beyond the calendar is beyond it.
+  assert np.exp(dater.date(texts[-1]).log_p[-1]) > 0.9
+
+
+@pytest.mark.parametrize(
+  ("text", "share"),
+  [
+    ("董卓馬超戰於長安城", 1),
+    ("是歲董卓，馬超；戰于長安城", 1),  # a variant, and other punctuation
+    ("董卓馬超戰於長安州城", 0.8),  # a character too many
+    ("董卓來", 0),
+  ],
+)
+def test_copies_come_first(spread, text, share):
+  texts, _, dater = spread
+  copies = dater.date(text).copies
+  if not share:
+    assert not copies
+    return
+  assert copies[0].row == len(texts) - 2
+  assert copies[0].share == pytest.approx(share, abs=0.15)
+  assert copies[0].is_exact == (share == 1)
+
+
+def test_chances_of_copies_are_learned_from_other_years():
+  # A formula of every year, and what two records of one year tell.
+  years = np.arange(200) // 2
+  bodies = [f"春王正月公即位{chr(0x5100 + year) * 6}奔齊" for year in years]
+  hashes = np.arange(200, dtype=np.uint32) * 7919
+  is_event = np.ones(200, bool)
+  chances = copies.learn_chances(bodies, years, is_event, hashes)
+  assert (np.diff(chances, axis=1) >= 0).all()  # by length
+  assert (np.diff(chances, axis=2) <= 0).all()  # by the years that have it
+  assert chances[1, copies.LENGTHS.index(12), 0] > 0.98
+  assert chances[1, copies.LENGTHS.index(4), 3] < 0.9
 
 
 def test_records_that_say_nothing_are_learned_from_as_well(calendar):
