@@ -43,7 +43,6 @@ DEFAULT_WIDTH = 80
 _MAX_TEXT = 160  # characters of a record
 _MAX_COPIES = 5  # records with the words of a passage
 _SURE = 0.9  # of a month that is named alone
-_VAGUE = 0.1  # of one that is named after the months that hold 90 %
 _DATE_SHARE = 31  # percent of the width, within these columns
 _MIN_DATE, _MAX_DATE = 18, 40
 
@@ -165,6 +164,7 @@ class Parallel:
   row: int
   record_id: str
   work: str
+  title: str
   text: str
   place: str
   date: RecordDate
@@ -469,20 +469,21 @@ def _add_date_column(grid: table.Table, width: int) -> None:
 
 
 def _describe_date(date: RecordDate) -> Text:
-  """Returns the most probable month, and the credible ones if there are
-  several.
+  """Returns a date at the level that it is sure of, and the credible months if
+  there are several.
   """
-  # A month hardly likelier than others comes after the credible ones.
-  name, chance = date.month["name"], format_chance(date.probability)
-  if date.probability < _VAGUE:
+  sure = date.sure
+  if not sure.name:
+    name, chance = date.month["name"], format_chance(date.probability)
     text = Text(format_spans(date.credible_90))
     text.append(f"\nlikeliest {name}, {chance}", "dim")
     return text
-  text = Text(name)
-  if date.common_era:
-    text.append(f"\n{date.common_era}", "dim")
+  text = Text(sure.name)
+  if sure.common_era not in sure.name:
+    text.append(f"\n{sure.common_era}", "dim")
   if date.probability < _SURE:
-    text.append(f"\n{chance}; 90 %: {format_spans(date.credible_90)}", "dim")
+    chance, spans = format_chance(sure.probability), date.credible_90
+    text.append(f"\n{chance}; 90 %: {format_spans(spans)}", "dim")
   return text
 
 
@@ -547,7 +548,7 @@ def format_copies(dates: PassageDate) -> list[str]:
   """Returns where the words of a passage stand, a line for each record."""
   return [
     f"{'stands word for word' if it.is_exact else f'{it.copied:.0%} stands'} "
-    f"in {clean(it.work)}, {it.date.sure.name or 'of no certain date'}"
+    f"in {clean(it.title)}, {it.date.sure.name or 'of no certain date'}"
     for it in dates.parallels
     if it.copied
   ]

@@ -151,7 +151,8 @@ def _list_parallels(
     Parallel(
       row=record.row,
       record_id=record.record_id,
-      work=index.work_of(record.row).name,
+      work=(work := index.work_of(record.row)).name,
+      title=work.title or work.name,
       text=record.text,
       place=record.place or "",
       date=record_answers.make_record_date(index, record),

@@ -204,8 +204,8 @@ def test_passage_is_told_where_its_words_stand(index):
   assert (second.row, second.copied) == (5, 0.75)
   assert not any(it.copied for it in others)
   lines = str(answer).splitlines()
-  assert lines[0].startswith("stands word for word in annals, 魯隱公")
-  assert lines[1].startswith("75% stands in annals, 魯")
+  assert lines[0].startswith("stands word for word in Annals, 魯隱公")
+  assert lines[1].startswith("75% stands in Annals, 魯")
   assert lines[2].startswith("date  no time is sure enough")
 
 
@@ -288,7 +288,10 @@ def test_reasons_without_weight_are_named_in_one_line():
 def test_record_that_may_be_of_any_month_is_not_given_one(index):
   record = index.ask("莒人使來").results[0]
   spans = (answer_lib.Span(first=0, last=99, name="甲年 – 乙年"),)
-  date = dataclasses.replace(record.date, probability=0.01, credible_90=spans)
+  sure = dataclasses.replace(record.date.sure, level="none", name="")
+  date = dataclasses.replace(
+    record.date, probability=0.01, credible_90=spans, sure=sure
+  )
   first, second = answer_lib._describe_date(date).plain.split("\n")
   assert first == "甲年 – 乙年"
   assert second.startswith("likeliest")
