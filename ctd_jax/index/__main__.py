@@ -5,6 +5,7 @@
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
   python -m ctd_jax.index --index=song --add='texts/*' --reigns=zh --workers=4
   python -m ctd_jax.index --index=song --encoder=exported
+  python -m ctd_jax.index --index=song --correct=mine.csv --redate --dry_run
   python -m ctd_jax.index --index=song --correct=mine.csv --redate
   python -m ctd_jax.index --index=song --corrections=song.csv
   python -m ctd_jax.index --index=song --check
@@ -39,7 +40,9 @@ it) or a published encoder. The index keeps the vectors and the encoder's path.
 Corrections come from the pages of `ctd-jax serve` or from --correct=FILE. They
 count as certain whenever their work is dated; a correction whose records are
 gone or have changed is left out and reported. --redate dates works again if
-their corrections have changed; their sources must be unchanged.
+their corrections have changed, and lists the records that moved; their sources
+must be unchanged. With --dry_run it tries that on a copy, together with
+--correct and --undo, and the index stays as it is.
 --corrections=FILE exports them: .tsv for --fixed, .csv and .jsonl with the
 full history, .xml as TEI. --undo undoes corrections by number.
 
@@ -60,6 +63,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+import msgspec
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
@@ -90,9 +94,25 @@ _FLAGS_WITHOUT_BUILD = (
 
 def main(runner_arguments: Sequence[str]) -> None:
   """Builds, corrects, checks or lists the index of --index."""
+  folder = _find_path(flags.FLAGS.index)
+  if not flags.FLAGS.dry_run:
+    _change(folder, runner_arguments)
+    return
+  _check_alone("dry_run")
+  if not flags.FLAGS.redate:
+    raise ValueError("--dry_run: expected --redate too, whose changes it shows")
+  from ctd_jax.index import redating
+
+  files.check_tree(folder)
+  with redating.copy_index(folder) as copy:
+    _change(copy, runner_arguments)
+  print(f"{folder}: nothing was changed")
+
+
+def _change(folder: pathlib.Path, runner_arguments: Sequence[str]) -> None:
+  """Does what the flags ask for, in the index of a folder."""
   # Here and not above: --help needs no JAX.
   from ctd_jax.index import (
-    correction_checks,
     correction_files,
     index_check,
     manifest,
@@ -100,7 +120,6 @@ def main(runner_arguments: Sequence[str]) -> None:
   )
 
   values = flags.FLAGS
-  folder = _find_path(values.index)
   if folder.is_dir():
     files.check_tree(folder)  # before anything is written there
   result, problems = None, []
@@ -122,9 +141,19 @@ def main(runner_arguments: Sequence[str]) -> None:
     print(f"{table}: {imported}")
     problems += imported.refused
   if values.redate:
+    from ctd_jax.index import redating
+
     _check_alone("redate")
-    redated = correction_checks.redate_index(folder)
+    changes = values.changes and pathlib.Path(values.changes).expanduser()
+    if changes:
+      redating.check_path(changes)
+    redated = redating.redate_index(folder)
     result = redated.build
+    report = msgspec.structs.replace(redated.report, is_dry=values.dry_run)
+    if result is not None:
+      print(redating.format_changes(report), end="")
+    if changes:
+      redating.write_changes(report, changes)
     problems += redated.problems
     if result is None and not redated.problems:
       print(f"{folder}: the dates of every work include its corrections")
@@ -166,7 +195,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     print(f"{folder}: every file, row and hash is intact")
     for note in passage_answers.note_unseen(manifest.read_manifest(folder)):
       print(note)
-  if result is not None or values.list:
+  if values.list or (result is not None and not values.dry_run):
     print(index_check.format_summary(folder, result))
   if values.corrections:
     target = pathlib.Path(values.corrections).expanduser()
@@ -324,6 +353,18 @@ if __name__ == "__main__":
     False,
     "Date works again if their corrections have changed, from the sources they "
     "were added from. Example: --redate",
+  )
+  flags.DEFINE_bool(
+    "dry_run",
+    False,
+    "With --redate: say what would change, and change nothing. Example: "
+    "--correct=mine.csv --redate --dry_run",
+  )
+  flags.DEFINE_string(
+    "changes",
+    None,
+    "With --redate: save all changed records to a file, .csv, .tsv or .json. "
+    "Example: --redate --changes=changes.csv",
   )
   flags.DEFINE_string(
     "correct",

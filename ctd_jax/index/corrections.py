@@ -257,7 +257,7 @@ class Correction:
   work: str
   first_record: str  # id within the work
   last_record: str  # id; the same for one record
-  date: str  # as written, see `written_dates.find_months`
+  date: str  # as written, see `correction_dates.find_months`
   note: str = ""
   name: str = ""  # of the reader
   made: str = ""  # ISO 8601 in UTC

@@ -26,12 +26,12 @@ import msgspec
 
 from ctd_jax.index import (
   calendars,
-  correction_checks,
   corrections,
   database,
   index_check,
   manifest,
   posteriors,
+  redating,
   vectors,
 )
 from ctd_jax.index.building import (
@@ -424,7 +424,7 @@ class _Repair:
       self._folder,
       [*sources.values()],
       BuildOptions(
-        choices=correction_checks.choose_again(
+        choices=redating.choose_again(
           self._folder, {name: works[name].dated_with for name in read}
         )
       ),

@@ -20,6 +20,7 @@ import threading
 import time
 from typing import Any
 
+import msgspec
 from absl import logging
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -32,14 +33,16 @@ from starlette.responses import (
 
 from ctd_jax.index.answers import clean
 from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.redating import RedateReport
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
-from ctd_jax.web import job_files, rendering, requests
+from ctd_jax.web import job_files, rendering, requests, served_index
 from ctd_jax.web.job_files import (
   BROKEN_OFF,
   CANCELLED,
   RUNNING,
   WAITING,
+  Redating,
   StoredJob,
   Task,
 )
@@ -52,15 +55,16 @@ _MAX_JOBS = 100  # that have ended and are kept
 _SECONDS_PER_LOOK = 0.3
 _SECONDS_TO_START = 10.0
 _SECONDS_TO_END = 15.0  # more than `job_files` gives a program
-_SUFFIXES = (".json", ".log", ".lock", ".error")
+_SUFFIXES = (".json", ".log", ".lock", ".error", job_files.CHANGES_SUFFIX)
 # What the API shows of a job.
 _SHOWN = (
   *("title", "subject", "state", "created", "started", "ended"),
-  *("progress", "lines", "error"),
+  *("progress", "lines", "error", "report"),
 )
 
 _SECONDS_PER_LOAD = 3  # of a page without a script
 _NUM_SHOWN = 30
+_MAX_CHANGES = 200  # records that a page lists
 router = APIRouter(include_in_schema=False)
 api_router = APIRouter(tags=["jobs"])
 
@@ -72,6 +76,8 @@ class Job(StoredJob):
   progress: job_files.JobProgress | None  # None if it reports none
   lines: tuple[str, ...]  # last ones of the log
   error: Note | str  # why it failed; "" otherwise
+  # What it has redated, or would; None before it is done.
+  report: RedateReport | None
 
   @property
   def id(self) -> str:
@@ -85,7 +91,10 @@ class Job(StoredJob):
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the job as the API shows it."""
-    values = dataclasses.asdict(self) | {"error": clean(self.error)}
+    values = dataclasses.asdict(self) | {
+      "error": clean(self.error),
+      "report": msgspec.to_builtins(self.report),
+    }
     return {"id": self.id} | {name: values[name] for name in _SHOWN}
 
 
@@ -247,8 +256,13 @@ class JobRunner:
       error = self._hide_folder(note) or job_files.find_error(
         lines, stored.status
       )
+    report = None
+    if stored.state == job_files.DONE and isinstance(stored.task, Redating):
+      changes = log.with_suffix(job_files.CHANGES_SUFFIX)
+      report = job_files.read_state(changes, RedateReport)
     return Job(
       **vars(stored),
+      report=report,
       progress=job_files.find_progress(lines)
       if stored.state == RUNNING
       else None,
@@ -464,6 +478,8 @@ def _respond(request: Request, template: str, **values: Any) -> Response:
       name_job=lambda job: rendering.translate_term(language, "job", job.title),
       describe_step=job_files.describe_step,
       of_term=notes.of_term,
+      record_path=served_index.make_record_path,
+      max_changes=_MAX_CHANGES,
       **values,
     )
   )

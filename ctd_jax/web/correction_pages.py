@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from ctd_jax.utils import notes
 from ctd_jax.web import (
   build_jobs,
   corrections,
+  month_page,
   queries,
   rendering,
   requests,
@@ -50,6 +52,7 @@ _FILES = {
 }
 _MAX_NAMED = 12  # corrections that a file lacks
 REDATE = "redate"  # subject and title of a job
+_TRY = "redate_dry"  # title of one that changes nothing
 _MAX_LIMIT = 1000
 _KEY = "^[0-9A-Za-z_.-]{8,100}$"
 api_router = APIRouter(tags=["corrections"])
@@ -110,7 +113,26 @@ async def save_correction(request: Request) -> Response:
     index_of(request),
     fields,
     form[requests.KEY_FIELD],
+    [path for path in form.getlist("other") if isinstance(path, str)],
   )
+
+
+@router.post("/corrections/undo")
+async def undo_step(request: Request) -> Response:
+  """Undoes the corrections that a job has applied, all together."""
+  form = await requests.read_form(request)
+  job = await answer_in_time(
+    request, build_jobs.find_job, request, str(form.get("job", ""))
+  )
+  await answer_in_time(
+    request,
+    corrections.undo_all,
+    index_of(request),
+    job.report.applied if job.report else (),
+    requests.read_name(request),
+    form[requests.KEY_FIELD],
+  )
+  return _lead_to(request, "/corrections")
 
 
 @router.post("/corrections/{number}/undo")
@@ -141,12 +163,26 @@ def _lead_to(request: Request, path: str) -> Response:
 
 
 def _save(
-  request: Request, served: ServedIndex, fields: CorrectionFields, key: str
+  request: Request,
+  served: ServedIndex,
+  fields: CorrectionFields,
+  key: str,
+  others: Sequence[str],
 ) -> Response:
+  """Saves a correction, and the same for records of `others`, by address."""
   try:
+    same = [
+      dataclasses.replace(fields, **it["fields"])
+      for it in _list_same_event(served, fields)
+      if it["path"] in others
+    ]
+    for each in same:
+      corrections.check_fields(served, each)
     correction = corrections.add(served, fields, key)
+    for number, each in enumerate(same):
+      corrections.add(served, each, f"{key}-{number}")
   except PageError as error:
-    response = _make_form(request, served, fields, error)
+    response = _make_form(request, served, fields, error, others=others)
     response.status_code = error.status
     return response
   if correction.undone is not None:
@@ -169,6 +205,7 @@ def _make_form(
   fields: CorrectionFields,
   error: PageError | None = None,
   undone: int | None = None,
+  others: Sequence[str] = (),
 ) -> Response:
   """Returns the page with the form, with a new key."""
   row = served_index.find_row(served.index, fields.work, fields.first)
@@ -194,7 +231,42 @@ def _make_form(
     records=[describe_record(served, record) for record in records],
     num_left=max(len(rows) - _MAX_SHOWN, 0),
     following=corrections.list_following(served, row),
+    others=_list_same_event(served, fields),
+    chosen=others,
   )
+
+
+def _list_same_event(
+  served: ServedIndex, fields: CorrectionFields
+) -> list[dict[str, Any]]:
+  """Returns the records of other works that tell the event of a record.
+
+  Those that have a correction are left out.
+  """
+  index = served.index
+  row = served_index.find_row(index, fields.work, fields.first)
+  if row is None or fields.last not in ("", fields.first):
+    return []
+  (record,) = database.fetch_records(index.connection, [row])
+  if record.best_month >= len(index.calendar):
+    return []
+  month = month_page.recall_month(served, record.best_month)
+  event = next(
+    (it for it in month.events if any(each.row == row for each in it)), ()
+  )
+  rows = [it.row for it in event if it.work != fields.work]
+  names = served_index.name_records(index, rows)
+  marks = corrections.find_marks(served, rows)
+  return [
+    describe_record(served, other)
+    | {
+      "path": "/".join(names[other.row]),
+      "fields": dict.fromkeys(("first", "last"), names[other.row][1])
+      | {"work": names[other.row][0]},
+    }
+    for other in database.fetch_records(index.connection, rows)
+    if other.row not in marks
+  ]
 
 
 def _make_reading(
@@ -219,6 +291,7 @@ async def redate(request: Request) -> Response:
     start_redating,
     request.app.state.jobs,
     str(form[requests.KEY_FIELD]),
+    bool(form.get("dry_run")),
   )
   return build_jobs.lead_to_job(request, job.id)
 
@@ -265,13 +338,16 @@ def show_corrections(request: Request, served: ServedIndex) -> Response:
   )
 
 
-def start_redating(jobs: JobRunner, key: str = "") -> Job:
+def start_redating(
+  jobs: JobRunner, key: str = "", dry_run: bool = False
+) -> Job:
   """Returns the job that redates the corrected works, started if necessary."""
+  task = Redating(dry_run)
   for job in jobs.list(REDATE):
     # One that runs may have read the corrections before the last of them.
-    if job.state == "waiting":
+    if job.state == "waiting" and job.task == task:
       return job
-  return jobs.start(REDATE, Redating(), REDATE, key)
+  return jobs.start(_TRY if dry_run else REDATE, task, REDATE, key)
 
 
 @router.get("/corrections/export/{export_format}")

@@ -1,7 +1,7 @@
 """Corrections of a served index: state, marks beside records, and changes."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.dating.chronicle.written_dates import AmbiguousDateError
@@ -285,6 +285,16 @@ def undo(served: ServedIndex, number: int, name: str, key: str) -> Correction:
     return served.index.corrections.undo(number, name, key)
   except ValueError as error:
     raise _refuse(error) from error
+
+
+def undo_all(
+  served: ServedIndex, numbers: Sequence[int], name: str, key: str
+) -> None:
+  """Undoes the corrections of these numbers that still hold."""
+  active = {it.correction_id for it in served.index.corrections.active()}
+  for number in numbers:
+    if number in active:
+      undo(served, number, name, f"{key}-{number}")
 
 
 def _refuse(error: ValueError) -> PageError:

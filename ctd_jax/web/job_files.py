@@ -74,6 +74,7 @@ _PROGRESS = re.compile(
   r"(?:, (?P<rate>[\d.e+-]+) [a-z ]+/s)?"
   r"(?:, (?P<left>(?:\d+ days?, )?\d+:\d\d:\d\d) left)?(?:, .*)?"
 )
+CHANGES_SUFFIX = ".changes.json"  # of the file of what a job has redated
 _ERROR = "error: "
 _TRACEBACK = "Traceback (most recent call last)"
 _NICENESS = 10  # below the answers to readers
@@ -169,10 +170,12 @@ class UploadBuild(msgspec.Struct, frozen=True, kw_only=True, tag="upload"):
 class Redating(msgspec.Struct, frozen=True, tag="redate"):
   """Task of dating the corrected works again."""
 
+  dry_run: bool = False  # only to see what would change
+
   def list_arguments(self, index: pathlib.Path) -> list[str]:
     """Returns the arguments of `ctd-jax index` besides --index."""
     del index
-    return ["--redate"]
+    return ["--redate", *["--dry_run"] * self.dry_run]
 
 
 Task = UploadBuild | Redating
@@ -429,6 +432,9 @@ def run_job(
   with files.open_private(folder / f"{job_id}.log", "ab") as log:
     try:
       arguments = job.task.list_arguments(folder.parent)
+      if isinstance(job.task, Redating):
+        changes = folder / f"{job_id}{CHANGES_SUFFIX}"
+        arguments.append(f"--changes={changes}")
     except ValueError as error:
       log.write(f"{_ERROR}{error}\n".encode())
       ended = {"state": FAILED, "status": 1, "ended": format_now()}

@@ -30,11 +30,11 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import logging
 
 from ctd_jax.index import (
-  correction_checks,
   corrections,
   database,
   index_check,
   manifest,
+  redating,
   repair,
 )
 from ctd_jax.index.asking import Index
@@ -112,7 +112,7 @@ def add(
 def redate(folder: pathlib.Path, sources: pathlib.Path) -> None:
   """Dates the corrected works again."""
   del sources
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
 
 
 def mend(folder: pathlib.Path, sources: pathlib.Path) -> None:

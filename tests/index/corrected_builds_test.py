@@ -7,7 +7,9 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
+import msgspec
 import pytest
+from rich import cells
 
 import ctd_jax
 from ctd_jax.index import (
@@ -15,6 +17,7 @@ from ctd_jax.index import (
   correction_files,
   database,
   index_check,
+  redating,
 )
 from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
@@ -93,7 +96,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert count_pending(folder) == {"annals": 1, "notes": 2}
   summary = index_check.format_summary(folder)
   assert "changes that --redate is to date 3, of annals, notes" in summary
-  result = correction_checks.redate_index(folder)
+  result = redating.redate_index(folder)
   assert result.problems == ()
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
@@ -123,16 +126,68 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert build_index(folder, source).unchanged == ("annals",)
   undo(folder, first)
   assert count_pending(folder) == {"annals": 1}
-  again = correction_checks.redate_index(folder)
+  again = redating.redate_index(folder)
   assert again.build.added == ("annals",)
   assert not read_records(folder, "annals")["145"].fixed
   assert read_records(folder, "notes")["1"].fixed
-  assert correction_checks.redate_index(folder).build is None
+  assert redating.redate_index(folder).build is None
   assert index_check.check_index(folder) == []
   # Works stand where they stood, though their rows are new.
   works = IndexFolder.open(folder).works
   assert [work.name for work in works] == ["annals", "notes"]
   assert works[0].first_row > works[1].first_row
+
+
+@pytest.mark.slow
+def test_what_moves_is_tried_out_and_listed(folder, tmp_path):
+  first = correct(folder, "annals", "145", "泰始七年三月")
+  before = read_records(folder, "annals")
+  with redating.copy_index(folder) as copy:
+    tried = redating.redate_index(copy).report
+  assert not copy.exists()
+  assert count_pending(folder) == {"annals": 1}
+  assert read_records(folder, "annals") == before
+  report = redating.redate_index(folder).report
+  assert report == tried
+  assert report.applied == (first.correction_id,)
+  after = read_records(folder, "annals")
+  moved = {change.record_id: change for change in report.changes}
+  assert moved.keys() == {
+    name
+    for name, record in after.items()
+    if (record.best_month, record.fixed)
+    != (before[name].best_month, before[name].fixed)
+  }
+  assert {"145", "146"} <= moved.keys()
+  assert moved["145"].before.common_era == "270 CE"
+  assert moved["145"].after == redating.RecordMonth(
+    month="晉武帝泰始七年三月",
+    common_era="271 CE",
+    probability=1,
+    is_fixed=True,
+  )
+  text = redating.format_changes(report)
+  assert text.endswith(f"{len(moved)} of 148 records have changed\n")
+  assert (
+    len(
+      {
+        cells.cell_len(line.partition("→")[0])
+        for line in text.splitlines()[1:-1]
+      }
+    )
+    == 1
+  )
+  for name in ("c.csv", "c.json"):
+    redating.write_changes(report, tmp_path / name)
+  with (tmp_path / "c.csv").open(encoding="utf-8", newline="") as file:
+    assert [row["record_id"] for row in csv.DictReader(file)] == [*moved]
+  content = (tmp_path / "c.json").read_bytes()
+  assert msgspec.json.decode(content, type=redating.RedateReport) == report
+  with pytest.raises(ValueError, match=r"suffix '.txt'; expected one of"):
+    redating.check_path(tmp_path / "c.txt")
+  undo(folder, first)
+  report = redating.redate_index(folder).report
+  assert report.undone == (first.correction_id,)
 
 
 def forget_corrections(folder):
@@ -150,14 +205,14 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   correct(folder, "annals", "10", "泰始元年五月", last="11")
   correct(folder, "annals", "20", "泰始元年")
   copy.rename(tmp_path / "moved.txt")
-  result = correction_checks.redate_index(folder)
+  result = redating.redate_index(folder)
   assert result.build is None
   assert f"{copy} is gone" in str(result.problems[0])
   lines = (tmp_path / "moved.txt").read_text(encoding="utf-8").splitlines()
   lines[10] += "又雨。"  # the second of the records 10 and 11
   lines.insert(18, lines[18])  # all below move on by one
   copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
-  result = correction_checks.redate_index(folder)
+  result = redating.redate_index(folder)
   assert f"--add={copy} adds the new version" in str(result.problems[0])
   # Added again, none is given to another record.
   build_index(folder, copy)
@@ -192,7 +247,7 @@ def test_records_of_a_data_set_are_corrected(sources, tmp_path):
   correct(folder, "lu/annals", "r50", "隱公六年三月")
   correct(folder, "lu/annals", "r49", "隱公一年二月")  # that the data set gives
   moved = folder.rename(tmp_path / "moved")  # with the upload in it
-  assert correction_checks.redate_index(moved).problems == ()
+  assert redating.redate_index(moved).problems == ()
   after = read_records(moved, "lu/annals")
   months = {name: after[name].best_month for name in ("r49", "r50")}
   assert months == {"r49": 1, "r50": 62}
@@ -213,7 +268,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   notes = read_records(folder, "notes")
   assert (notes["3"].fixed, notes["3"].best_probability) == (True, 1)
   correction = correct(folder, "notes", "1", "泰始三年七月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   notes = read_records(folder, "notes")
   assert [row.fixed for row in notes.values()] == [True, False, True]
   index = IndexFolder.open(folder)
@@ -221,10 +276,10 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   assert (row.source.unit, row.manner) == ("line", "undated")
   undo(folder, correction)
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
-  (problem,) = correction_checks.redate_index(folder).problems
+  (problem,) = redating.redate_index(folder).problems
   assert f"{fixed}, the --fixed table of notes, has changed" in str(problem)
   fixed.unlink()
-  (problem,) = correction_checks.redate_index(folder).problems
+  (problem,) = redating.redate_index(folder).problems
   assert f"{fixed}, the --fixed table of notes, is gone" in str(problem)
 
 
@@ -241,7 +296,7 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
       correct(folder, "notes", first, "泰始三年七月", last="3")
   # What a reader has corrected can be corrected again.
   other = correct(folder, "notes", "1", "泰始三年七月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   undo(folder, other)
   store = IndexFolder.open(folder).corrections
   correct(folder, "notes", "1", "泰始三年八月")
@@ -249,14 +304,14 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   first = dataclasses.replace(other, first_record="3", last_record="3")
   store.add(first, key="first")
   correct(folder, "annals", "145", "泰始七年三月")
-  result = correction_checks.redate_index(folder)
+  result = redating.redate_index(folder)
   assert result.build.added == ("annals",)
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
   assert "or undo the correction" in str(problem)
   assert [*count_pending(folder)] == ["notes"]
   store.undo(3, "", "undo 3")
-  assert correction_checks.redate_index(folder).build.added == ("notes",)
+  assert redating.redate_index(folder).build.added == ("notes",)
 
 
 def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
@@ -269,7 +324,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   assert "145\t145\t\t泰始七年三月\tA: a b c\n" in target.read_text("utf-8")
   new, choices = tmp_path / "new", DatingChoices(fixed=target)
   build_index(new, sources / "annals.txt", reigns="西晉", choices=choices)
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   records = [read_records(path, "annals") for path in (folder, new)]
   for name in ("145", "146", "147-2"):
     assert [row[name].fixed for row in records] == [True, True]
@@ -327,13 +382,13 @@ def test_the_first_sure_date_makes_passages_datable(tmp_path):
   with pytest.raises(FileNotFoundError, match="no record has a certain date"):
     _ = index.passage_dater
   correct(folder, "years", "3", "泰始二年三月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   index = IndexFolder.open(folder)
   assert index.manifest.passages == "passages/2"
   # Not where none were wanted.
   build_index(folder, text, use_passages=False)
   correct(folder, "years", "1", "泰始元年三月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   index = IndexFolder.open(folder)
   assert index.manifest.passages is None
   with pytest.raises(FileNotFoundError, match="was built with --nopassages"):
@@ -470,6 +525,11 @@ def test_the_command_line_corrects_and_dates_again(folder, tmp_path):
   done = run(f"--correct={table}", "--redate", "--add=x")
   assert done.returncode != 0
   assert "leave out --add" in done.stderr
+  done = run(f"--correct={table}", "--dry_run")
+  assert "expected --redate too" in done.stderr
+  done = run(f"--correct={table}", "--redate", "--dry_run")
+  assert "1 of 3 records would change" in done.stdout
+  assert IndexFolder.open(folder).corrections.count() == 0
   done = run(f"--correct={table}", "--redate")
   assert done.returncode != 0  # one of the rows was refused
   assert "corrections made 1" in done.stdout

@@ -10,8 +10,10 @@ import sys
 import time
 from concurrent import futures
 
+import numpy as np
 import pytest
 
+from ctd_jax.index.correction_dates import find_months
 from ctd_jax.index.corrections import (
   CORRECTIONS_FILE,
   ConflictError,
@@ -39,6 +41,37 @@ def add(store, first="annals-1", last=None, **changes):
   }
   key = changes.pop("key", f"{first} {last}")
   return store.add(Correction(**values | changes), key)
+
+
+@pytest.mark.parametrize(
+  ("date", "months"),
+  [
+    ("685 BCE", (444, 456)),
+    ("公元前685年", (444, 456)),
+    ("685", (444, 456)),  # from here on as questions have it
+    ("in 685 BCE", (444, 456)),
+    ("685-680 BCE", (444, 516)),
+    ("莊公九年五月至七月", (448, 451)),
+    ("魯莊公九年春夏", (444, 450)),
+    ("before 685 BCE", (0, 444)),
+    ("0685-05", "did you mean 685 BCE"),
+    ("685 CE", "did you mean 685 BCE"),
+    ("1685 CE", "outside the calendar"),
+    ("莊公九年?", "not a date"),
+    ("莊公九年五月或六月", "not a date"),
+    ("莊公初年", "not a date"),
+    ("莊公九年 城濮", "not a date"),
+    ("六月", "does not name a reign"),
+  ],
+)
+def test_a_date_is_read_as_in_questions(date, months):
+  calendar = small_index.load_calendar()
+  if isinstance(months, str):
+    with pytest.raises(ValueError, match=months):
+      find_months(date, calendar)
+    return
+  found = np.flatnonzero(find_months(date, calendar))
+  assert found.tolist() == [*range(*months)]
 
 
 def test_reading_makes_no_file(store):

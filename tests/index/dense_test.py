@@ -9,12 +9,12 @@ import pytest
 from ctd_jax.experiments import training_run
 from ctd_jax.index import (
   answers,
-  correction_checks,
   database,
   encoders,
   index_check,
   manifest,
   ranking,
+  redating,
 )
 from ctd_jax.index import vectors as vectors_lib
 from ctd_jax.index.asking import Index
@@ -196,7 +196,7 @@ def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
   work = Index.open(copy).works[0].name
   corpora.correct(copy, work, "r3", "魯隱公元年九月")
   monkeypatch.setattr(encoders, "open_encoder", None)  # nothing is encoded
-  assert correction_checks.redate_index(copy).build.added == (work,)
+  assert redating.redate_index(copy).build.added == (work,)
   assert manifest.read_manifest(copy).dense.vectors == 30
   assert index_check.check_index(copy) == []
 

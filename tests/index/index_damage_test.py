@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ctd_jax.index import (
-  correction_checks,
   database,
   index_check,
   index_folder,
   manifest,
+  redating,
 )
 from ctd_jax.index.asking import Index
 from ctd_jax.index.building import index_builder, staged_works
@@ -244,7 +244,7 @@ def test_a_command_that_is_stopped_after_its_commit_is_mended_by_itself(
 
   def run():
     if change == "redate":
-      return correction_checks.redate_index(folder)
+      return redating.redate_index(folder)
     more = folder.parent / "more.txt"
     return build_index(folder, *[more] if change == "add" else [])
 

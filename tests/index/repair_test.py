@@ -11,11 +11,11 @@ import pytest
 
 from ctd_jax.index import (
   backup,
-  correction_checks,
   corrections,
   database,
   index_check,
   manifest,
+  redating,
   repair,
 )
 from ctd_jax.index.building import index_builder
@@ -408,7 +408,7 @@ def test_works_are_dated_beside_those_of_the_first_time(tmp_path):
   notes.rename(tmp_path / "notes.txt")
   # Dated alone now, it has nothing to do with the one that stays.
   corpora.correct(folder, "notes", "1", "泰始三年七月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   before = read_contents(folder)
   for path in folder.glob("works/notes*/months.npy"):
     path.unlink()

@@ -293,7 +293,9 @@ def test_job_of_a_stranger_is_shown_and_starts_only_by_hand(
   assert runner.cancel("1").state == "foreign"
   runner._program = (sys.executable, "-c", "import sys; print(sys.argv[2:])")
   again = runner.restart("1")
-  assert wait_for(runner, again.id, "done").lines == ("['--redate']",)
+  assert wait_for(runner, again.id, "done").lines == (
+    "['--redate', '--changes=jobs/3.changes.json']",
+  )
   assert runner.get("1").state == "foreign"
   assert not (tmp_path / "canary").exists()
 

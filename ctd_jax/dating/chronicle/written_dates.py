@@ -63,15 +63,27 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
       if end not in _OPEN_ENDS:
         is_named &= _find_months_of_end(ends, number, calendar)
   if not is_named.any():
-    raise ValueError(
-      Note(
-        "problem.date.outside",
-        text=text,
-        calendar=calendar.timeline.name,
-        years=_format_years(calendar),
-      )
+    problem = Note(
+      "problem.date.outside",
+      text=text,
+      calendar=calendar.timeline.name,
+      years=_format_years(calendar),
     )
+    if meant := _find_other_era(ends, calendar):
+      problem = Note("problem.date.meant", problem=problem, year=meant)
+    raise ValueError(problem)
   return is_named
+
+
+def _find_other_era(ends: list[str], calendar: Calendar) -> str:
+  """Returns a year of the calendar that has the number of a date; or ""."""
+  years = [int(it["year"]) for it in map(ISO_DATE.fullmatch, ends) if it]
+  for end in ends:
+    years += [it[2] for it in western_dates.find_common_era_years(end)]
+  # 627 CE for 627 BCE, which is -626.
+  others = (1 - year for year in years)
+  found = next((it for it in others if it in calendar.years), None)
+  return "" if found is None else reigns.format_common_era_year(found)
 
 
 def _find_months_of_end(

@@ -15,11 +15,12 @@ import numpy as np
 from absl import logging
 from jaxtyping import Bool, Int
 
-from ctd_jax.dating.chronicle import fixed_dates, written_dates
+from ctd_jax.dating.chronicle import fixed_dates
 from ctd_jax.dating.chronicle import sections as sections_lib
 from ctd_jax.dating.chronicle.calendar import CalendarPart
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.index.building.sources import SourceRecord
+from ctd_jax.index.correction_dates import find_months
 from ctd_jax.index.corrections import Correction, hash_texts
 from ctd_jax.index.database import HEADING, IndexRecord
 from ctd_jax.texts.works import Entry
@@ -74,9 +75,7 @@ def match_corrections(
   for correction in corrections:
     try:
       rows = finder.find_rows(correction)
-      is_allowed = part.mark(
-        written_dates.find_months(correction.date, part.calendar)
-      )
+      is_allowed = part.mark(find_months(correction.date, part.calendar))
     except ValueError as error:
       left_out[correction.correction_id] = notes.of_error(error)
       logging.warning(

@@ -17,7 +17,10 @@
           location.reload(); // the buttons are other ones
           return;
         }
+        const isOpen = box.querySelector("details")?.open;
         box.replaceChildren(...part.body.childNodes);
+        const log = box.querySelector("details");
+        if (log && isOpen) log.open = true;
       }
     } catch {
       // The server is being started anew; it will answer again.
