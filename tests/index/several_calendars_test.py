@@ -9,7 +9,7 @@ from ctd_jax import Index
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index import correction_checks, index_check, manifest, repair
+from ctd_jax.index import index_check, manifest, redating, repair
 from ctd_jax.index.building import source_calendars, sources
 from tests.index import corpora
 from tests.index.corpora import build_index
@@ -124,7 +124,7 @@ def test_days_are_of_the_table_that_knows_them(mixed):
 def test_a_mixed_index_is_corrected_and_repaired(mixed, tmp_path):
   folder = shutil.copytree(mixed, tmp_path / "index")
   corpora.correct(folder, "jin", "4", "永嘉五年八月")
-  correction_checks.redate_index(folder)
+  redating.redate_index(folder)
   (record,) = Index.open(folder).ask("永嘉五年八月").results
   assert record.work == "jin"
   assert index_check.check_index(folder) == []
