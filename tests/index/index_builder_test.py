@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from ctd_jax import Index
 from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.index import calendars, database, index_check, manifest
 from ctd_jax.index.building import index_builder, index_commit, staged_works
@@ -328,6 +329,28 @@ def test_a_folder_of_something_else_is_not_taken(beir, tmp_path):
   (tmp_path / "jobs").mkdir()  # of a server, which may ask for the first build
   with pytest.raises(ValueError, match="holds stray.txt and no index"):
     build_index(tmp_path, beir)
+
+
+def test_a_few_records_are_dated_without_learning_again(text_index, tmp_path):
+  folder = shutil.copytree(text_index, tmp_path / "index")
+  before = manifest.read_manifest(folder)
+  few = tmp_path / "few.txt"
+  few.write_text(f"{corpora.name_person(5, 8)}又擊賊於野，破之。\n")
+  build_index(folder, few, use_passages=True)
+  after = manifest.read_manifest(folder)
+  assert after.passages == before.passages
+  assert [work["name"] for work in after.unseen_works] == ["few"]
+  assert index_check.check_index(folder) == []
+  index = Index.open(folder)
+  answer = index.ask("又擊賊於野，破之。", intent="passage")
+  assert any(it.code == "note.passages.unseen" for it in answer.notes)
+  (record,) = open_records(folder)[1][-1:]
+  months = calendars.load_index_calendar(folder)
+  assert months.name_month(record.best_month)[1] == 5
+  # Works it learned from change, or the index grows by a tenth.
+  assert not after.can_learn_later(after.works[1:])
+  grown = {"first_row": 0, "num_records": 30}
+  assert not after.can_learn_later([*after.works, grown])
 
 
 def test_an_index_keeps_its_calendar(text_index, texts, beir):
