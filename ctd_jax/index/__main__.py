@@ -254,7 +254,10 @@ def _find_path(value: str) -> pathlib.Path:
 
 def _split(argument: str) -> list[str]:
   """Returns the sources in one --add value; names may hold commas and *."""
-  if pathlib.Path(argument.partition(":reigns=")[0]).expanduser().exists():
+  # The mark may follow each of several.
+  name, _, _ = f"{argument}:reigns=".partition(":reigns=")
+  rest = argument.removeprefix(name)
+  if "," not in rest and pathlib.Path(name).expanduser().exists():
     return [argument]
   sources = []
   for part in filter(None, map(str.strip, argument.split(","))):

@@ -72,3 +72,7 @@ def test_months_are_called_by_the_polity_that_a_work_names_most():
   month = int(members.lunations[is_year][3])
   assert "開泰" in calendars.name_month(calendar, month, printed)
   assert "天禧" in calendars.name_month(calendar, month, printed[2:])
+  # Also in an era that the work does not print, 太平.
+  is_taiping = (members.reigns == row_of["遼聖宗太平"]) & members.in_use
+  later = int(members.lunations[is_taiping][3])
+  assert "太平" in calendars.name_month(calendar, later, printed[:2])

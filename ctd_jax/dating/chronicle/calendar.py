@@ -362,11 +362,18 @@ class Calendar:
     printed_rows = [
       row for row in range(start, end) if members.reigns[row] in printed_reigns
     ]
+    # Those in use come first; 雍熙元年三月 was a name before it was in use. A
+    # work on 遼 that names an era of 宋 once counts by those of 遼, also in
+    # months of an era that it does not print.
+    counts = collections.Counter(self.polities[list(printed_reigns)].tolist())
+    if not printed_rows:
+      printed_rows = [
+        row
+        for row in range(start, end)
+        if members.in_use[row] and self.polities[members.reigns[row]] in counts
+      ]
     if not printed_rows:
       return start
-    # Those in use come first; 雍熙元年三月 was a name before it was in use. A
-    # work on 遼 that names an era of 宋 once counts by those of 遼.
-    counts = collections.Counter(self.polities[list(printed_reigns)].tolist())
     return max(
       printed_rows, key=lambda row: counts[self.polities[members.reigns[row]]]
     )
