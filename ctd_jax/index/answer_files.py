@@ -103,7 +103,8 @@ def name_file(answer: Answer, suffix: str) -> str:
   """Returns a file name that says what an answer holds."""
   understood = answer.understood
   titles = [*dict.fromkeys(record.title for record in answer.results)]
-  spans = understood.intervals
+  # The meanings of an ambiguous date are many, and no stretch of time.
+  spans = () if understood.readings else understood.intervals
   ends = (
     [spans[0].name.split(" – ")[0], spans[-1].name.split(" – ")[-1]]
     if spans
@@ -136,12 +137,15 @@ def _format_workbook(answer: Answer, _: Sequence[AnswerRecord]) -> bytes:
   book = openpyxl.Workbook()
   sheet = book.active
   sheet.title = "records"
+  num_cut = 0  # characters
 
   def append(sheet: Any, values: Iterable[Any]) -> None:
     cells = []
     for value in values:
       is_text = isinstance(value, str)
       text = notes.show_controls(value)[:_MAX_CELL] if is_text else value
+      nonlocal num_cut
+      num_cut += len(value) - len(text) if is_text else 0
       cell = Cell(sheet, value=text)
       if is_text:
         cell.data_type = "s"  # also if it begins as a formula does
@@ -162,6 +166,8 @@ def _format_workbook(answer: Answer, _: Sequence[AnswerRecord]) -> bytes:
   about = book.create_sheet("about")
   for pair in _describe_answer(answer):
     append(about, pair)
+  if num_cut:
+    append(about, ("characters left out of long cells", num_cut))
   content = io.BytesIO()
   book.save(content)
   return content.getvalue()

@@ -127,6 +127,9 @@ def find_matches(
       mass = found.columns["mass"]
       counts["left_out"] = int((mass < scope.min_probability).sum())
       found = found.take(mass >= scope.min_probability)
+    if question.day is not None and not np.isin(found.rows, [*day_rows]).any():
+      day = sexagenary.format_cyclic_index(question.day)
+      notes.append(Note("note.day.none", day=day))
   counts["matches"] = len(found)
   group = scope.group
   if group and len(found) > _MAX_GROUPED:

@@ -44,6 +44,9 @@ _MAX_WAITING = 256  # calls
 _MAX_RECORDS = 50  # in one answer
 _MAX_SHOWN = 300  # characters of a record in a list
 _MAX_REASONS = 3
+# Note on a place in a question, which the agent knows.
+_AT_PLACE = "problem.date.at"
+_MAX_TIMES = 6  # named of those a question means
 _MAX_WORKS = 20  # named in the instructions
 _Limit = Annotated[int, pydantic.Field(ge=1, le=_MAX_RECORDS)]
 _Offset = Annotated[int, pydantic.Field(ge=0, le=100_000)]
@@ -128,13 +131,14 @@ class Month(Part):
   silent: list[str] = pydantic.Field(
     [], description="Works that cover the time and have no record of it"
   )
+  notes: list[str] = []
 
 
 class Conversion(Part):
   """A meaning of a date."""
 
   name: str
-  gregorian: str
+  gregorian: str = pydantic.Field(description="Year 0000 is 1 BCE")
   julian: str
   cyclic_day: str = ""
   other_names: list[str] = []
@@ -167,7 +171,9 @@ def search(
   )
   answer = asking.find_records(served.index, parsed, scope)
   understood = answer.understood
-  times = map(_name_span, understood.intervals, understood.common_era)
+  times = [*map(_name_span, understood.intervals, understood.common_era)]
+  if len(times) > _MAX_TIMES:
+    times[_MAX_TIMES:] = [f"{len(times) - _MAX_TIMES} other times"]
   return Found(
     understood=", ".join((*times, *map(answers.clean, understood.words))),
     records=[_describe(served, record) for record in answer.results],
@@ -175,8 +181,16 @@ def search(
     near=answer.counts.get("near", 0),
     next_offset=answer.next_offset,
     meanings=[f"{it.name} ({it.common_era})" for it in understood.readings],
-    notes=[answers.clean(note) for note in answer.notes],
+    notes=[
+      *map(answers.clean, answer.notes),
+      *_note_end(offset, answer.counts.get("matches", 0)),
+    ],
   )
+
+
+def _note_end(offset: int, total: int) -> list[str]:
+  """Returns a note if a page begins behind the last record."""
+  return ["`offset` is beyond the last"] if offset >= max(total, 1) else []
 
 
 def _find_works(served: ServedIndex, names: Sequence[str]) -> list[str] | None:
@@ -270,6 +284,9 @@ def read_month(
   if span.first != span.last:
     names = (queries.format_month(served, it) for it in span[:2])
     queries.refuse("month", month, " … ".join(names))
+  read_as = (
+    () if month[:1] == "@" else served.index.question_reader.read(month).notes
+  )
   page = month_page.recall_month(served, span.first)
   shown = page.events[offset : offset + limit]
   rows = [record.row for event in shown for record in event]
@@ -298,6 +315,7 @@ def read_month(
     next_offset=offset + limit if offset + limit < len(page.events) else None,
     doubtful=len(page.doubtful) + page.num_left,
     silent=[work.title for work in page.missing if work.is_silent],
+    notes=[*map(answers.clean, read_as), *_note_end(offset, len(page.events))],
   )
 
 
@@ -399,7 +417,10 @@ class IndexTools:
         )
       raise ToolError(problem) from error
     except (QuestionError, DateError, NoIndexError) as error:
-      raise ToolError(answers.clean(str(error))) from error
+      problem = notes.of_error(error)
+      if isinstance(problem, notes.Note) and problem.code == _AT_PLACE:
+        problem = f"{answers.clean(text)}: {problem.values['problem']}"
+      raise ToolError(answers.clean(problem)) from error
     values = part.model_dump(exclude_defaults=True)
     text = part.model_dump_json(exclude_defaults=True)
     return CallToolResult(

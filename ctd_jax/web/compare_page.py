@@ -26,7 +26,8 @@ from ctd_jax.web.served_index import ServedIndex
 
 _MAX_WORKS = 3
 _MAX_MONTHS = 13  # on a page
-_MAX_TEXT = 400  # characters of a record
+_MAX_SHOWN = 400  # characters of a record
+_MAX_COMPARED = 4_000  # of the records of a work that tell an event
 # Single characters that two texts share count if they are much alike.
 _ALIKE = 0.5
 router = APIRouter(include_in_schema=False)
@@ -40,7 +41,7 @@ class ComparedRecord:
 
   record: MonthRecord
   parts: tuple[Part, ...]
-  is_cut: bool  # whether the text goes on
+  num_cut: int  # characters that are not shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,16 +94,22 @@ def compare_row(
 ) -> list[list[ComparedRecord]]:
   """Returns the records of an event by work, with their differences marked."""
   deadlines.check()
-  cut = [[record.text[:_MAX_TEXT] for record in cell] for cell in cells]
-  marks = mark_differences(["".join(texts) for texts in cut])
+  # What is not shown is compared too: a text that has the words further on
+  # does not lack them.
+  marks = mark_differences(
+    ["".join(it.text for it in cell)[:_MAX_COMPARED] for cell in cells]
+  )
   row = []
-  for cell, texts, differs in zip(cells, cut, marks, strict=True):
+  for cell, differs in zip(cells, marks, strict=True):
     compared, start = [], 0
-    for record, text in zip(cell, texts, strict=True):
-      parts = _split(text, differs[start : start + len(text)])
-      is_cut = len(record.text) > len(text)
-      compared.append(ComparedRecord(record, tuple(parts), is_cut))
-      start += len(text)
+    for record in cell:
+      text = record.text[:_MAX_SHOWN]
+      is_marked = differs[start : start + len(text)]
+      is_marked += [False] * (len(text) - len(is_marked))
+      num_cut = len(record.text) - len(text)
+      parts = tuple(_split(text, is_marked))
+      compared.append(ComparedRecord(record, parts, num_cut))
+      start += len(record.text)
     row.append(compared)
   return row
 

@@ -30,7 +30,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import answer_files, answers, calendars, ranking
+from ctd_jax.index import answer_files, answers, calendars, charts, ranking
 from ctd_jax.index.answers import clean
 from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.question_calendar import QuestionError
@@ -323,6 +323,7 @@ def _environment() -> jinja2.Environment:
   environment = output.open_templates("web/templates")
   environment.filters |= {
     "chance": answers.format_chance,
+    "amount": charts.format_value,
     "clean": answers.clean,
     "exact": write_exactly,
     "year": reigns.format_common_era_year,

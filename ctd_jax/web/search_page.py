@@ -150,6 +150,9 @@ def show_search(request: Request, served: ServedIndex) -> Response:
     if resolved.question.intent == PASSAGE:
       return RedirectResponse(f"/date?{query.encode()}", 303)
     result = served.remember(search, resolved)
+    if query.page > max(result.num_pages, 1):
+      last = query.replace(page=result.num_pages)
+      return RedirectResponse(f"/?{last.encode()}", 303)
     rows = [record.row for record in result.answer.results]
   pinned = dataclasses.replace(
     query, index=served.index.versions.index_sha256, language=""

@@ -65,6 +65,7 @@ def test_tables_hold_texts_that_are_no_formulas(index):
   year = sheet.cell(2, header.index("common_era_year") + 1)
   assert (year.data_type, year.value) == ("n", -721)
   about = dict(book["about"].iter_rows(values_only=True))
+  assert "characters left out of long cells" not in about
   assert about["question"] == "魯隱公元年四月"
   assert about["index sha256"] == index.versions.index_sha256
 
@@ -111,6 +112,7 @@ def test_citation_has_work_place_and_edition_but_no_address(index):
     ),
     ("魯隱公元年四月", {}, "春秋_Notes_魯隱公元年四月.csv"),
     ("公如某", {}, "春秋_公如某.csv"),
+    ("元年", {"k": 2}, "春秋_元年.csv"),  # several years, no stretch
     ("../../x「公如某」/y", {}, None),
   ],
 )
@@ -140,3 +142,10 @@ def test_title_of_no_work_is_told(index, tmp_path, caplog):
   (folder / "titles.tsv").write_text("work\ttitle\tedition\nanals\tx\t\n")
   assert Index.open(folder).record(1).title == "Annals"
   assert "work 'anals' is not in the index, which has annals" in caplog.text
+
+
+def test_long_cells_of_a_spreadsheet_are_told(index, monkeypatch):
+  monkeypatch.setattr(answer_files, "_MAX_CELL", 4)
+  content = io.BytesIO(write(index, "公如某", ".xlsx"))
+  about = dict(openpyxl.load_workbook(content)["about"].values)
+  assert about["char"] > 0

@@ -194,6 +194,9 @@ def test_day_is_of_the_records_that_print_it_first(index):
   answer = index.ask("隱公三年己巳")
   assert answer.understood.day == "己巳"
   assert rows_of(answer)[0] == 6
+  assert not answer.notes
+  (note,) = index.ask("隱公三年二月甲子").notes
+  assert "甲子" in str(note)
   with_day = index.ask("隱公三年二月己巳").counts["in_time"]
   assert with_day == index.ask("隱公三年二月").counts["in_time"] > 0
   of_any_month = index.ask("己巳日有食之")

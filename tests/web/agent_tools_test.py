@@ -128,6 +128,26 @@ def test_a_month_is_read_by_event(server):
   assert "克段" in month["events"][0][0]["text"]
 
 
+@pytest.mark.parametrize(
+  ("name", "values", "note"),
+  [
+    ("search", {"question": "魯隱公元年", "offset": 99}, "beyond the last"),
+    ("search", {"question": "隱公三年二月甲子"}, "prints the day 甲子"),
+    ("read_month", {"month": "隱公元年五月", "offset": 99}, "beyond the last"),
+    ("read_month", {"month": "隱公元年五月五日"}, "五日 is ignored"),
+  ],
+)
+def test_what_is_left_out_is_said(server, name, values, note):
+  (said,) = call(server, name, **values)["notes"]
+  assert note in said
+
+
+def test_many_meanings_are_not_all_named(server):
+  found = call(server, "search", question="五月鄭人")
+  assert "other times" in found["understood"]
+  assert len(found["understood"]) < 200
+
+
 def test_a_date_is_converted(server):
   answer = call(server, "convert_date", date="萬曆十五年三月廿六日")
   assert answer["meanings"][0]["gregorian"] == "1587-05-03"
@@ -148,7 +168,7 @@ def test_a_date_is_converted(server):
     ("read_month", {"month": "隱公元年"}, "正月 … .*十二月"),
     ("read_month", {"month": "@99999"}, "@0 … @"),
     ("read_record", {"id": "annals/x"}, "no record annals/x"),
-    ("convert_date", {"date": "x"}, "no date"),
+    ("convert_date", {"date": "x"}, "^x: no date found$"),
     ("convert_date", {"date": "1587", "calendars": "x"}, "no polity 'x'"),
     ("change", {}, "Unknown tool"),
   ],

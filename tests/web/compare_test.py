@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ctd_jax.web import compare_page
+from ctd_jax.web import compare_page, month_page
 
 
 def show(texts):
@@ -30,6 +30,17 @@ def show(texts):
 )
 def test_characters_that_others_lack_are_marked(texts, expected):
   assert show(texts) == expected
+
+
+def test_words_that_stand_further_on_are_not_lacking():
+  texts = ["楚師敗績。", "晉侯夢與楚子搏。" * 60 + "楚師敗績。"]
+  cells = [
+    [month_page.MonthRecord(row, "", text, "event", 1, 0)]
+    for row, text in enumerate(texts)
+  ]
+  (short,), (long,) = compare_page.compare_row(cells)
+  assert not any(differs for _, differs in short.parts)
+  assert long.num_cut == len(texts[1]) - 400
 
 
 def test_works_stand_side_by_side_over_a_span(client):

@@ -21,6 +21,7 @@ from ctd_jax.utils import deadlines
 from ctd_jax.web import (
   queries,
   record_page,
+  rendering,
   requests,
   search_page,
   served_index,
@@ -371,6 +372,18 @@ def test_switches_lead_to_other_orders_parts_and_events(client):
   assert '<a class="read" href="/month/4">' in month
   assert '<a class="read" href="/year/0">' in month
   assert '<a class="read" href="/year/0">' in read(client, "/", q="722 BCE")
+
+
+def test_a_page_behind_the_last_is_the_last(client):
+  asked = {"q": "魯隱公元年", "page": 99}
+  answer = client.get("/", params=asked, follow_redirects=True)
+  assert answer.status_code == 200
+  assert "克段" in answer.text
+
+
+def test_large_numbers_are_written_out():
+  template = rendering._environment().from_string("{{ 1020.4 | amount }}")
+  assert template.render() == "1,020"
 
 
 def test_work_that_a_question_names_by_its_title_is_counted(served):
