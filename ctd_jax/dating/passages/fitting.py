@@ -524,6 +524,15 @@ def write_state(folder: pathlib.Path, state: Any) -> None:
   )
 
 
+def is_current(folder: pathlib.Path) -> bool:
+  """Returns whether a folder has a state that this version reads."""
+  try:
+    content = json.loads(files.read_text(folder / STATE_FILE))
+    return content["version"] == VERSION
+  except (OSError, ValueError, KeyError, TypeError):
+    return False
+
+
 def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
   """Returns the state from `write_state`, large arrays mapped into memory.
 

@@ -29,6 +29,7 @@ from absl import logging
 
 import ctd_jax
 from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.passages import fitting
 from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.index import calendars, corrections, database, manifest, vectors
 from ctd_jax.index.building import (
@@ -487,10 +488,13 @@ class _Build:
       for name, entry in previous.files.items()
       if name.startswith(f"{previous.passages}/")
     }
-    if any(manifest.find_damage(self._folder, entries)):
+    folder = self._folder / previous.passages
+    if any(manifest.find_damage(self._folder, entries)) or not (
+      fitting.is_current(folder)
+    ):
       return None
     logging.info("dating %s records as passages", f"{num_records:,}")
-    return PassageDater.open(self._folder / previous.passages, self._calendar)
+    return PassageDater.open(folder, self._calendar)
 
   def _list_labels(self, without: Collection[str]) -> LabelPool:
     """Returns records with certain dates in the index and this build."""

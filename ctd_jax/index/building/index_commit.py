@@ -319,12 +319,18 @@ def make_manifest(
   """Returns the manifest of the database's contents, of the last generation."""
   generation = int(database.get_property(connection, "generation"))
   works = database.describe_works(connection)
+  # Here and not above: it is not needed to look an index up.
+  from ctd_jax.dating.passages import fitting
+
   learned_rows = [work["first_row"] for work in works]
   if not use_passages:
     passages = None
   elif previous and (
     (previous.works == works and previous.is_for_passages)
-    or previous.can_learn_later(works)
+    or (
+      previous.can_learn_later(works)
+      and fitting.is_current(folder / previous.passages)
+    )
   ):
     passages = previous.passages
     learned_rows = sorted(previous.learned)
