@@ -89,6 +89,11 @@ VIEWS = {
     "split": "test",
     "metrics": "p,p_said,p_again,falls,within_.1,median",
   },
+  "passages": {
+    "dataset": "passages",
+    "split": "all",
+    "metrics": "first,year,month_named,month_right",
+  },
   "cost": {
     "dataset": "cost/chunqiutr/rebuilt",
     "mode": "index",

@@ -30,7 +30,7 @@ from ctd_jax.index.manifest import Manifest
 from ctd_jax.utils.notes import Note
 
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
-MAX_PARALLELS = MAX_COPIES = 12
+MAX_PARALLELS, MAX_COPIES = 12, 24
 # Of copies that say nothing of the time of a passage.
 _NO_COPIES = {"expert": "copies", "weight": 0.0}
 _MIN_PROBABILITY = 0.005  # of a month or year that is listed
@@ -145,7 +145,7 @@ def _list_parallels(
       ):
         reason_of.setdefault(row, reason)
   records = database.fetch_records(
-    index.connection, list(reason_of)[:MAX_PARALLELS]
+    index.connection, list(reason_of)[: max(MAX_PARALLELS, len(copies))]
   )
   return tuple(
     Parallel(

@@ -65,7 +65,11 @@ class Copies:
 
 
 def find_copies(
-  body: str, plain: str, overlap: Float[np.ndarray, " N"], texts: TextTable
+  body: str,
+  plain: str,
+  overlap: Float[np.ndarray, " N"],
+  texts: TextTable,
+  is_event: Bool[np.ndarray, " D"],
 ) -> Copies:
   """Returns the records with the words of a passage.
 
@@ -98,7 +102,7 @@ def find_copies(
     else:
       run = len(body) if is_exact else _longest_run(hits)
     if run:
-      order = not is_exact, -run, row
+      order = not is_exact, -run, not is_event[row], row
       found.append((order, row, is_exact, run, is_exact | _cover(hits)))
   found.sort(key=lambda copy: copy[0])
   covered = [copy[4] for copy in found]

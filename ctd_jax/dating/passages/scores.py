@@ -465,6 +465,7 @@ class PassageScorer:
       passage.plain_texts[0],
       overlap[: len(state.texts)],
       state.texts,
+      state.wording.is_event,
     )
     copied, copy_weights = self._score_copies(copies)
     counted = copies.rows[copy_weights > 0]
