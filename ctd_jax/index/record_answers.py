@@ -58,6 +58,8 @@ _NAMES_OF_STATEMENTS = {
   "doubtful month": "month, which may be one spoken of",
   "leap": "leap month",
   "cycle": "year of the cycle",
+  "ruled year": "year of the ruler",
+  "doubtful year": "year that the cycle contradicts",
   "marked cycle": "year of the cycle",
   "month day": "day",
 }
