@@ -547,8 +547,8 @@ def format_headline(dates: PassageDate) -> str:
 def format_copies(dates: PassageDate) -> list[str]:
   """Returns where the words of a passage stand, a line for each record."""
   return [
-    f"{'stands word for word' if it.is_exact else f'{it.copied:.0%} stands'} "
-    f"in {clean(it.title)}, {it.date.sure.name or 'of no certain date'}"
+    ("stands word for word" if it.is_exact else f"{it.copied:.0%} of it stands")
+    + f" in {clean(it.title)}, {it.date.sure.name or 'of no certain date'}"
     for it in dates.parallels
     if it.copied
   ]
@@ -560,7 +560,8 @@ def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
     out.print(Text(line))
   if len(copies) > _MAX_COPIES and not why:
     number = len(copies) - _MAX_COPIES
-    out.print(Text(f"and in {number} more records", "dim"))
+    records = "record" if number == 1 else "records"
+    out.print(Text(f"and in {number} more {records}", "dim"))
   out.print(Text.assemble(("date  ", "dim"), (format_headline(dates), "bold")))
   grid = _make_table()
   grid.add_column("year")
@@ -612,11 +613,14 @@ def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
   grid.add_column("parallel", ratio=1, overflow="fold")
   expert = None
   for parallel in dates.parallels[: None if why else 5]:
+    share = f"{100 * parallel.share:.0f} %"
+    if round(100 * parallel.share) == 0:
+      share = ""  # the words are the same, and the date rests on others
     text = _mark(parallel.text, ())
     text.append("\n" + clean(f"{parallel.work} · {parallel.record_id}"), "dim")
     grid.add_row(
       # The share is that of all records of this evidence together.
-      f"{100 * parallel.share:.0f} %" if parallel.expert != expert else "″",
+      "″" if share and parallel.expert == expert else share,
       _describe_date(parallel.date),
       text,
     )

@@ -205,7 +205,7 @@ def test_passage_is_told_where_its_words_stand(index):
   assert not any(it.copied for it in others)
   lines = str(answer).splitlines()
   assert lines[0].startswith("stands word for word in Annals, 魯隱公")
-  assert lines[1].startswith("75% stands in Annals, 魯")
+  assert lines[1].startswith("75% of it stands in Annals, 魯")
   assert lines[2].startswith("date  no time is sure enough")
 
 
