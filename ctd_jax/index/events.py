@@ -15,7 +15,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64
@@ -24,9 +23,7 @@ from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.dating.chronicle import sections
 from ctd_jax.dating.experts import wording
 from ctd_jax.index import database
-
-if TYPE_CHECKING:
-  from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.index_folder import IndexFolder
 
 # Two records sharing n-grams of this weight tell the same event; a shared
 # name of three characters weighs about 15.
@@ -250,7 +247,7 @@ def group_records(
     else:
       groups = align_records(
         texts,
-        index.read_usual(stretch),
+        index.remember(read_usual, stretch),
         range(stretch * MONTHS_AT_ONCE, (stretch + 1) * MONTHS_AT_ONCE),
         _may_be_of_one_time(index, [text.row for text in texts], of_texts),
       )

@@ -23,7 +23,6 @@ from ctd_jax.index import (
   calendars,
   database,
   encoders,
-  events,
   question_reading,
   ranking,
   titles,
@@ -43,7 +42,7 @@ Folder = TypeVar("Folder", bound="IndexFolder")
 # Of a file that is read at opening; --check and its first use read all.
 _MAX_HASHED = 1 << 20
 _MAX_NAMES = 1 << 15  # of months that are remembered
-_MAX_STRETCHES = 16  # of `events.UsualWording` that are remembered, 2 MB each
+_MAX_REMEMBERED = 16  # results of `remember`; one of wording is 2 MB
 _COMMENTARY = "neg_comment"
 
 
@@ -59,7 +58,7 @@ class IndexFolder:
     verify: raises DamagedIndexError if the bytes of a folder's files, named
       relative to the index, have changed; once for each.
     name_month: cached `calendars.name_month` by ordinal and printed reigns.
-    read_usual: cached `events.read_usual`.
+    remember: cached call of a function with this index and its arguments.
   """
 
   def __init__(
@@ -83,8 +82,8 @@ class IndexFolder:
       self._files_by_folder[os.path.dirname(name)][name] = entry
     # Hashing takes a second for some hundred megabytes: once per folder.
     self.verify = functools.cache(self._verify)
-    self.read_usual = functools.lru_cache(_MAX_STRETCHES)(
-      functools.partial(events.read_usual, self)
+    self.remember = functools.lru_cache(_MAX_REMEMBERED)(
+      lambda function, *arguments: function(self, *arguments)
     )
     # The same months are named in answer after answer.
     self.name_month = functools.lru_cache(_MAX_NAMES)(self._name_month)

@@ -203,7 +203,7 @@ def _align(
   )
   if not texts or texts[0].column == texts[-1].column:
     return tuple((by_row[text.row],) for text in texts)
-  usual = index.read_usual(ordinal // events.MONTHS_AT_ONCE)
+  usual = index.remember(events.read_usual, ordinal // events.MONTHS_AT_ONCE)
   aligned = events.align_records(texts, usual, [ordinal])
   return tuple(tuple(by_row[text.row] for text in event) for event in aligned)
 
