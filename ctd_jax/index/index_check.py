@@ -15,6 +15,7 @@ import numpy as np
 
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
+from ctd_jax.dating.passages import fitting
 from ctd_jax.index import (
   calendars,
   correction_checks,
@@ -53,8 +54,15 @@ def check_index(folder: pathlib.Path) -> list[str]:
     index_manifest = manifest.read_manifest(folder)
   except DamagedIndexError as error:
     return [_describe(error)]
-  damage = manifest.find_damage(folder, index_manifest.files)
+  damage = [*manifest.find_damage(folder, index_manifest.files)]
+  damaged_names = {
+    error.path.relative_to(folder).as_posix() for error in damage
+  }
   problems = [_describe(error) for error in damage]
+  problems += [
+    f"{folder / name}: of an older version"
+    for name in find_outdated(folder, index_manifest) - damaged_names
+  ]
   problems += map(_describe, CorrectionStore(folder).check())
   try:
     calendar = calendars.load_index_calendar(folder)
@@ -76,6 +84,14 @@ def check_index(folder: pathlib.Path) -> list[str]:
   if index_manifest.dense:
     problems += _check_vectors(folder, works, index_manifest.dense)
   return problems
+
+
+def find_outdated(folder: pathlib.Path, index_manifest: Manifest) -> set[str]:
+  """Returns the names of files that only an older version reads."""
+  passages = index_manifest.passages
+  if not passages or fitting.is_current(folder / passages):
+    return set()
+  return {f"{passages}/{fitting.STATE_FILE}"}
 
 
 def _describe(error: DamagedIndexError) -> str:

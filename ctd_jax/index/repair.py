@@ -201,6 +201,7 @@ class _Repair:
       error.path.relative_to(self._folder).as_posix()
       for error in manifest.find_damage(self._folder, entries)
     }
+    damaged |= index_check.find_outdated(self._folder, self._manifest)
     for parent in {os.path.dirname(name) for name in entries}:
       for path in (self._folder / parent).glob("*"):
         name = f"{parent}/{path.name}"
@@ -208,7 +209,8 @@ class _Repair:
           shutil.rmtree(path) if path.is_dir() else path.unlink()
           self.done.append(f"{path}: removed, no build wrote it")
     self.done += [
-      f"{self._folder / name}: damaged or missing" for name in sorted(damaged)
+      f"{self._folder / name}: damaged, missing or outdated"
+      for name in sorted(damaged)
     ]
     return damaged
 

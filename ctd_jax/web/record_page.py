@@ -20,6 +20,7 @@ from ctd_jax.index import (
   record_answers,
 )
 from ctd_jax.index.answers import Answer, AnswerRecord
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils import notes
@@ -292,6 +293,8 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
   question = served.index.question_reader.read(text, PASSAGE)
   try:
     return asking.date_passage(served.index, question)
+  except DamagedIndexError:  # names files of the server
+    raise
   except ValueError as error:
     raise PageError(
       422, "error.passage", {"problem": notes.of_error(error)}

@@ -9,12 +9,14 @@ import sqlite3
 import numpy as np
 import pytest
 
+from ctd_jax.dating.passages import fitting
 from ctd_jax.index import (
   database,
   index_check,
   index_folder,
   manifest,
   redating,
+  repair,
 )
 from ctd_jax.index.asking import Index
 from ctd_jax.index.building import index_builder, staged_works
@@ -84,6 +86,14 @@ def test_a_build_keeps_nothing_that_is_damaged(folder, name, how):
   assert f"--index={folder} --repair" in str(raised.value)
   assert read_state(folder) == before
   assert index_check.check_index(folder)
+
+
+def test_passages_of_an_older_version_are_made_again(folder, monkeypatch):
+  monkeypatch.setattr(fitting, "VERSION", fitting.VERSION + 1)
+  (problem,) = index_check.check_index(folder)
+  assert "state.json: of an older version" in problem
+  assert "state.json" in " ".join(repair.repair_index(folder).done)
+  assert index_check.check_index(folder) == []
 
 
 def test_a_build_takes_no_file_for_its_own(folder):
