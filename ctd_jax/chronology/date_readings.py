@@ -625,7 +625,9 @@ class DateReader(CalendarNames):
     members = self._names_of_day(first)
     if not members:
       raise DateError(
-        Note("reading.outside", date=_format_day(first)), text, date.start
+        Note("reading.outside", date=text[date.start : date.end]),
+        text,
+        date.start,
       )
     month, member = min(members, key=self._rank_name)
     is_day = first == last

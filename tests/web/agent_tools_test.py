@@ -169,6 +169,8 @@ def test_a_date_is_converted(server):
     ("read_month", {"month": "@99999"}, "@0 … @"),
     ("read_record", {"id": "annals/x"}, "no record annals/x"),
     ("convert_date", {"date": "x"}, "^x: no date found$"),
+    ("convert_date", {"date": "685 BCE"}, "^685 BCE: 685 BCE is outside"),
+    ("convert_date", {"date": "1700-02-29"}, "not a day: .* Gregorian from"),
     ("convert_date", {"date": "1587", "calendars": "x"}, "no polity 'x'"),
     ("change", {}, "Unknown tool"),
   ],
