@@ -488,7 +488,7 @@ def precedes_accession(calendar: Timeline, key: TimeKey) -> bool:
 def describe_missing_year(
   year: int, known: Container[int], years: Note
 ) -> Note:
-  """Returns what is wrong with a year, and the one that may be meant.
+  """Returns what is wrong with a year, and one that the calendar has.
 
   Args:
     year: astronomical, not in the calendar.
@@ -497,10 +497,14 @@ def describe_missing_year(
   """
   name = format_common_era_year(year)
   # The same number of the other era; or beside a year that the table lacks.
-  for other in (1 - year, year - 1, year + 1):
+  for code, other in (
+    ("problem.year.meant", 1 - year),
+    ("problem.year.lacking", year - 1),
+    ("problem.year.lacking", year + 1),
+  ):
     if other in known:
-      meant = format_common_era_year(other)
-      return Note("problem.year.meant", year=name, years=years, other=meant)
+      other_name = format_common_era_year(other)
+      return Note(code, year=name, years=years, other=other_name)
   return Note("problem.year.outside", year=name, years=years)
 
 

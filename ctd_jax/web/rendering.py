@@ -65,8 +65,9 @@ _SAVED_POLICY = (
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
-# Notes on a place in a question, and on a year that may be meant.
-_AT_PLACE, _MEANT = "problem.date.at", "problem.year.meant"
+# Notes on a place in a question, and on a year that the calendar lacks.
+_AT_PLACE = "problem.date.at"
+_OTHER_YEAR = ("problem.year.meant", "problem.year.lacking")
 _RETRY_AFTER = "10"  # seconds
 _PROGRAM_PATHS = ("/api/", "/mcp")  # whose errors are JSON
 # Parameter errors with a text of their own.
@@ -470,7 +471,7 @@ def answer_error(request: Request, error: Exception) -> Response:
       if isinstance(note, Note) and note.code == _AT_PLACE and not is_api:
         note = note.values["problem"]  # the page shows the question itself
       meant = ""
-      if isinstance(note, Note) and note.code == _MEANT:
+      if isinstance(note, Note) and note.code in _OTHER_YEAR:
         meant = certainty.write_years(language, note.values["other"])
       problem = certainty.write_years(language, notes.write(note, language))
       return make_error_response(request, 422, problem, meant=meant)

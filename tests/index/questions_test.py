@@ -364,7 +364,7 @@ def test_doubts_are_told(reader, text, note):
     ("隱公三十年", "魯隱公 has 11 years"),
     ("311 CE", "311 CE is not in .* 722 BCE to 469 BCE"),
     ("632 CE", "did you mean 632 BCE?"),
-    ("627 BCE", "did you mean 628 BCE?"),  # the table lacks this year
+    ("627 BCE", "has no months of 627 BCE; the year beside it is 628 BCE"),
     ("公元前822年有何大事", "822 BCE is not in .* 722 BCE to 469 BCE"),
     ("0 CE", "no year 0"),
     ("June 700 BCE", "the days of this calendar are not known"),
