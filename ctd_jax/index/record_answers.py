@@ -442,35 +442,37 @@ def make_answer_record(
     highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
     edition=index.editions.get(work.work_id, ""),
-    citation=cite_record(index, record),
+    citation=str(cite_record(index, record)),
     is_near=ranked.is_near,
     event=event,
   )
 
 
-def cite_record(index: IndexFolder, record: database.IndexRecord) -> str:
+def cite_record(index: IndexFolder, record: database.IndexRecord) -> Note:
   """Returns work, place, edition and date of a record, without an address."""
   work = index.work_of(record.row)
   title = work.title or work.name
   title = f"《{title}》" if _HAN.search(title) else title
   page = _PAGE.search(record.place or "")
   place = f"p. {page[1]}" if page else record.place
-  where = ", ".join(filter(None, (*record.headings, place, record.record_id)))
+  where = filter(None, (title, *record.headings, place, record.record_id))
+  source = answers.clean(", ".join(where))
+  if edition := index.editions.get(work.work_id, ""):
+    edition = answers.clean(edition)
+    source = Note("cite.source", place=source, edition=edition)
   month = index.name_month(record.best_month, frozenset(work.printed_reigns))
   years = format_years(index, record.best_month, record.best_month)
   date = f"{month} ({years})" if years else month
   if record.dated_by == database.KEYS and not record.fixed:
-    source = "by the edition"
-  else:
-    chance = answers.format_chance(record.best_probability)
-    versions = index.versions
-    source = (
-      f"by ctd_jax {versions.ctd_jax}, probability {chance}, "
-      f"index {versions.index_sha256[:12]}"
-    )
-  edition = index.editions.get(work.work_id, "")
-  parts = (f"{title}, {where}", edition, f"Dated {date} {source}")
-  return answers.clean(". ".join(filter(None, parts)) + ".")
+    return Note("cite.edition", source=source, date=date)
+  return Note(
+    "cite.program",
+    source=source,
+    date=date,
+    version=index.versions.ctd_jax,
+    chance=answers.format_chance(record.best_probability),
+    index=index.versions.index_sha256[:12],
+  )
 
 
 def find_reasons(

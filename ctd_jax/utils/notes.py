@@ -26,6 +26,7 @@ _SEPARATORS = {ENGLISH: "; ", TRADITIONAL: "；", SIMPLIFIED: "；"}
 _SEPARATORS_OF = {
   "note.line": dict.fromkeys(LANGUAGES, ""),
   "note.text": {ENGLISH: ", ", TRADITIONAL: "", SIMPLIFIED: ""},
+  "note.text.year": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
   "note.owner": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
 }
 
@@ -63,7 +64,14 @@ class Note:
 
   def write(self, language: str) -> str:
     """Returns the note in one of `LANGUAGES`."""
-    values = {name: write(it, language) for name, it in self.values.items()}
+    # Tables of reigns have names of their own: readers need not know ours.
+    values = {
+      name: write(
+        of_term(name, it) if name == "calendar" and type(it) is str else it,
+        language,
+      )
+      for name, it in self.values.items()
+    }
     return _load_notes()[self.code][language].format_map(values)
 
   def replace(self, old: str, new: str) -> Note:

@@ -34,7 +34,7 @@ from starlette.responses import (
 from ctd_jax.index.answers import clean
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.redating import RedateReport
-from ctd_jax.utils import files, notes
+from ctd_jax.utils import files
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import job_files, rendering, requests, served_index
 from ctd_jax.web.job_files import (
@@ -477,7 +477,6 @@ def _respond(request: Request, template: str, **values: Any) -> Response:
       template,
       name_job=lambda job: rendering.translate_term(language, "job", job.title),
       describe_step=job_files.describe_step,
-      of_term=notes.of_term,
       record_path=served_index.make_record_path,
       max_changes=_MAX_CHANGES,
       **values,

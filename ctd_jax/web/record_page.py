@@ -80,6 +80,10 @@ def show_record(request: Request, served: ServedIndex, path: str) -> Response:
     ),
     can_export=True,
     record=record,
+    citation=record_answers.cite_record(
+      served.index,
+      *database.fetch_records(served.index.connection, [row]),
+    ),
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links, rendering.find_language(request)),
     neighbours=neighbours,

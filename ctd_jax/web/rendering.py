@@ -299,6 +299,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
       t=functools.partial(translate, language),
       term=functools.partial(translate_term, language),
       note=functools.partial(write_note, language),
+      of_term=notes.of_term,
       sentence=functools.partial(write_sentence, language),
       era=functools.partial(certainty.write_years, language),
       sure=functools.partial(write_certainty, language),

@@ -95,13 +95,13 @@ def count_characters(folder: pathlib.Path) -> int:
   return total
 
 
-def format_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> Note:
   """Returns a rough duration such as 40 s, 5 min or 2.5 h."""
   if seconds < 90:
-    return f"{max(round(seconds / 10), 1) * 10} s"
+    return Note("duration.s", number=max(round(seconds / 10), 1) * 10)
   if seconds < 5400:
-    return f"{round(seconds / 60)} min"
-  return f"{seconds / 3600:.1f} h"
+    return Note("duration.min", number=round(seconds / 60))
+  return Note("duration.h", number=round(seconds / 3600, 1))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

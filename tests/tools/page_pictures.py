@@ -97,13 +97,13 @@ def _prepare(
   text.write_text(TEXT, encoding="utf-8")
   page.goto("/upload")
   page.set_input_files("#files", text)
-  page.get_by_role("button", name="Look at it").click()
+  page.get_by_role("button", name="Preview").click()
   page.wait_for_selector("form.settings", timeout=TIMEOUT)
   preview = urllib.parse.urlsplit(page.url).path
   text.write_bytes("元年之人也。\n".encode("gb18030") * 40)
   page.goto("/upload")
   page.set_input_files("#files", text)
-  page.get_by_role("button", name="Look at it").click()
+  page.get_by_role("button", name="Preview").click()
   page.wait_for_selector("form.settings", timeout=TIMEOUT)
   unreadable = urllib.parse.urlsplit(page.url).path
   page.goto(job)
@@ -172,7 +172,7 @@ def _take(
         if page.locator("#plot").count():
           page.wait_for_selector("#plot.live .main-svg")
         if name == "api":
-          page.wait_for_selector("#description .opblock")
+          page.wait_for_selector("#description .operation")
         stem = f"{name}-{language}-{width}-{scheme}"
         yield _save(page, output / f"{stem}.png")
         if name in PRINTED and (width, scheme) == ("wide", "dark"):

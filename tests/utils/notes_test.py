@@ -46,7 +46,12 @@ ELSEWHERE = re.compile(
 )
 # Codes that are put together from a group and a value.
 GROUPS = ("statement", "step", "unit", "xml", "note.far", "note.left_out")
-GROUPS += ("problem.warning.more", "problem.owner", "problem.address")
+GROUPS += (
+  "problem.warning.more",
+  "problem.owner",
+  "problem.address",
+  "calendar",
+)
 
 
 def list_calls(tree, name):
@@ -190,3 +195,11 @@ def test_what_is_no_note_of_this_version_is_kept_as_text(value):
 def test_values_of_a_note_are_no_formats():
   note = Note("problem.of_text", text="{0.__class__}", problem="{x}")
   assert str(note) == "'{0.__class__}': {x}"
+
+
+def test_tables_of_reigns_have_names_for_readers():
+  note = Note("problem.date.timeline", calendar="lu_release")
+  texts = {note.write(language) for language in notes.LANGUAGES}
+  assert len(texts) == 3
+  assert not any("lu_release" in text for text in texts)
+  assert "'mine'" in str(Note("problem.date.timeline", calendar="mine"))

@@ -71,6 +71,7 @@ def test_a_step_is_tried_out_made_listed_and_undone(built):
 
     address, page = run(client, dry_run="1")
     assert "2 of 7 records would change" in page
+    assert "The pages now show the result" not in page
     assert "魯隱公元年三月" in page
     assert "魯隱公元年四月" in page
     assert "set by a reader" in page

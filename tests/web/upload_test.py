@@ -416,8 +416,8 @@ def test_arguments_of_the_build(store, tmp_path, settings, expected):
 
 
 def test_times_are_rough():
-  texts = map(upload_reading.format_seconds, (3, 44, 300, 9000))
-  assert [*texts] == ["10 s", "40 s", "5 min", "2.5 h"]
+  times = map(upload_reading.format_seconds, (3, 44, 300, 9000))
+  assert [*map(str, times)] == ["10 s", "40 s", "5 min", "2.5 h"]
 
 
 def test_text_is_brought_to_a_folder_without_an_index(tmp_path):

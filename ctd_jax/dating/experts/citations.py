@@ -25,6 +25,8 @@ from ctd_jax.dating.experts.pairs import (
   CitationPairs,
   number_citations,
 )
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
 
 NUM_SCORES = 5  # the scores of `score_years`
 # Indices of two of them.
@@ -83,10 +85,12 @@ class FittedCitations:
       pair_rows
     ]
     cited = [pairs.citations[pairs.citation_index[pair]] for pair in pair_rows]
-    linked_rows, note = explain_citations(
+    linked_rows, noted = explain_citations(
       self.features.axis, cited, chances, years, year
     )
-    return base.Evidence(linked_rows=linked_rows, note=note)
+    return base.Evidence(
+      linked_rows=linked_rows, note=notes.write(noted, notes.ENGLISH)
+    )
 
   def _find_pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the place of each event in `rows` [E], and the pairs of these."""
@@ -173,30 +177,26 @@ def explain_citations(
   chances: Float[np.ndarray, " p"],
   years: Int[np.ndarray, " p"],
   year: int,
-) -> tuple[tuple[int, ...], str]:
-  """Returns the citing records of a year, the surest first, and a note."""
+) -> tuple[tuple[int, ...], tuple[Note, ...]]:
+  """Returns the citing records of a year, the surest first, and notes."""
   # Without a ruler a citation may mean the year of any.
   numbers = axis.regnal_years[axis.regnal_years[:, 2] == year, 1]
   *_, number_of = number_citations(cited)
   is_cited = (years == year) | (years == UNKNOWN) & np.isin(number_of, numbers)
   order = np.flatnonzero(is_cited & (chances > MIN_CHANCE))
   order = order[np.argsort(-chances[order], kind="stable")]
-  hosts, notes = [], {}
+  hosts, shown = [], {}
   for pair in order.tolist():
     citation = cited[pair]
     hosts += [citation.host] * (citation.host != UNKNOWN)
     words = citation.text_after[:_CONTEXT_CHARS]
-    note = f"year {citation.year_number}" + (f" 「{words}」" if words else "")
-    notes.setdefault(note, float(chances[pair]))
-  shown = ", ".join(
-    f"{note} (of the same year {chance:.2f})"
-    for note, chance in list(notes.items())[:_MAX_NOTED]
-  )
-  rest = len(notes) - _MAX_NOTED
-  return (
-    tuple(dict.fromkeys(hosts)),
-    f"{shown} and {rest} more" if rest > 0 else shown,
-  )
+    words = f"「{words}」" if words else ""
+    note = Note("note.text.year", number=citation.year_number, words=words)
+    shown.setdefault(note)
+  noted = list(shown)[:_MAX_NOTED]
+  if rest := len(shown) - len(noted):
+    noted.append(Note("note.text.rest", number=rest))
+  return tuple(dict.fromkeys(hosts)), tuple(noted)
 
 
 def fit_citation_model(
