@@ -174,7 +174,7 @@ class Parallel:
   copied: float
   is_exact: bool
   weight: float  # of that evidence with all its records, nats
-  share: float  # of `weight` in the log odds gained
+  share: float  # of `weight` in the weights of all that speaks for the month
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -617,7 +617,7 @@ def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
     if round(100 * parallel.share) == 0:
       share = ""  # the words are the same, and the date rests on others
     text = _mark(parallel.text, ())
-    text.append("\n" + clean(f"{parallel.work} · {parallel.record_id}"), "dim")
+    text.append("\n" + clean(f"{parallel.title} · {parallel.record_id}"), "dim")
     grid.add_row(
       # The share is that of all records of this evidence together.
       "″" if share and parallel.expert == expert else share,

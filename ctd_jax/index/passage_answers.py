@@ -130,7 +130,9 @@ def _list_parallels(
   reasons: Sequence[dict[str, Any]],
   dates: PassageDates,
 ) -> tuple[Parallel, ...]:
-  gained, month = dates.log_odds - dates.prior_log_odds, dates.month
+  month = dates.month
+  # Reasons against the month would make the others more than the whole.
+  speaking_for = sum(max(reason["weight"], 0) for reason in reasons)
   copies = {copy.row: copy for copy in dates.copies[:MAX_COPIES]}
   copied = next((it for it in reasons if it["expert"] == "copies"), _NO_COPIES)
   reason_of = dict.fromkeys(copies, copied)
@@ -160,7 +162,11 @@ def _list_parallels(
       copied=copies[record.row].share if record.row in copies else 0.0,
       is_exact=record.row in copies and copies[record.row].is_exact,
       weight=reason_of[record.row]["weight"],
-      share=reason_of[record.row]["weight"] / gained if gained else 0.0,
+      share=(
+        max(reason_of[record.row]["weight"], 0) / speaking_for
+        if speaking_for
+        else 0.0
+      ),
     )
     for record in records
   )

@@ -35,7 +35,7 @@ from ctd_jax.index import (
   date_levels,
   ranking,
 )
-from ctd_jax.index.answers import AnswerRecord, RecordDate, Span
+from ctd_jax.index.answers import AnswerRecord, RecordDate, Span, SureDate
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.utils import notes
@@ -418,6 +418,7 @@ def make_answer_record(
 ) -> AnswerRecord:
   """Returns a record as part of an answer, with `words` highlighted."""
   work = index.work_of(record.row)
+  date = make_record_date(index, record)
   parts = {"kind": ranked.kind_log_p}
   if ranked.mass is not None:
     parts["time"] = float(np.log(max(ranked.mass, 1e-11)))
@@ -435,20 +436,22 @@ def make_answer_record(
     kind=record.kind,
     place=record.place or "",
     headings=record.headings,
-    date=make_record_date(index, record),
+    date=date,
     score=ranked.score,
     probability_asked=ranked.mass,
     score_parts=parts,
     highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
     edition=index.editions.get(work.work_id, ""),
-    citation=str(cite_record(index, record)),
+    citation=str(cite_record(index, record, date.sure)),
     is_near=ranked.is_near,
     event=event,
   )
 
 
-def cite_record(index: IndexFolder, record: database.IndexRecord) -> Note:
+def cite_record(
+  index: IndexFolder, record: database.IndexRecord, sure: SureDate
+) -> Note:
   """Returns work, place, edition and date of a record, without an address."""
   work = index.work_of(record.row)
   title = work.title or work.name
@@ -460,9 +463,10 @@ def cite_record(index: IndexFolder, record: database.IndexRecord) -> Note:
   if edition := index.editions.get(work.work_id, ""):
     edition = answers.clean(edition)
     source = Note("cite.source", place=source, edition=edition)
-  month = index.name_month(record.best_month, frozenset(work.printed_reigns))
-  years = format_years(index, record.best_month, record.best_month)
-  date = f"{month} ({years})" if years else month
+  if not sure.name:
+    return Note("cite.undated", source=source)
+  years = f" ({sure.common_era})" if sure.common_era else ""
+  date = f"{sure.name}{years}"
   if record.dated_by == database.KEYS and not record.fixed:
     return Note("cite.edition", source=source, date=date)
   return Note(
@@ -470,7 +474,7 @@ def cite_record(index: IndexFolder, record: database.IndexRecord) -> Note:
     source=source,
     date=date,
     version=index.versions.ctd_jax,
-    chance=answers.format_chance(record.best_probability),
+    chance=answers.format_chance(sure.probability),
     index=index.versions.index_sha256[:12],
   )
 

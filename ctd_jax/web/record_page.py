@@ -83,6 +83,7 @@ def show_record(request: Request, served: ServedIndex, path: str) -> Response:
     citation=record_answers.cite_record(
       served.index,
       *database.fetch_records(served.index.connection, [row]),
+      record.date.sure,
     ),
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links, rendering.find_language(request)),

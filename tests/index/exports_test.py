@@ -1,6 +1,7 @@
 """Answers as files: formats, names, and citations with edited titles."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 import openpyxl
 import pytest
 
-from ctd_jax.index import answer_files, asking
+from ctd_jax.index import answer_files, asking, database, record_answers
 from ctd_jax.index.asking import Index
 from tests.index import small_index
 
@@ -100,6 +101,16 @@ def test_citation_has_work_place_and_edition_but_no_address(index):
   )
   assert str(index.folder) not in cited
   assert index.record(3).title == "Notes"  # as the source says
+
+
+@pytest.mark.parametrize(
+  ("name", "cited"),
+  [("魯隱公元年", "Dated 魯隱公元年 (722 BCE) by"), ("", "Of no certain date")],
+)
+def test_citation_is_no_finer_than_the_date_is_sure(index, name, cited):
+  (record,) = database.fetch_records(index.connection, [1])
+  sure = dataclasses.replace(index.record(1).date.sure, name=name)
+  assert cited in str(record_answers.cite_record(index, record, sure))
 
 
 @pytest.mark.parametrize(
