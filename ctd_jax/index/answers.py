@@ -170,7 +170,7 @@ class Parallel:
   date: RecordDate
   expert: str  # kind of evidence that it belongs to, "copies" first
   # Share of the passage's characters that a copy has, else 0; whether it has
-  # all of them in a row.
+  # all of them in a row, or all but the date.
   copied: float
   is_exact: bool
   weight: float  # of that evidence with all its records, nats
@@ -544,14 +544,41 @@ def format_headline(dates: PassageDate) -> str:
   return "  ".join(filter(None, (sure.name, years, chance)))
 
 
+def split_copies(
+  dates: PassageDate,
+) -> tuple[list[Parallel], list[Parallel]]:
+  """Returns the copies of a passage, and near ones from other times.
+
+  If the date is sure, a record of another time with most of the words is a
+  formula and no copy.
+  """
+  copies, formulas = [], []
+  for it in filter(lambda it: it.copied, dates.parallels):
+    is_apart = (
+      it.date.sure.first > dates.sure.last
+      or it.date.sure.last < dates.sure.first
+    )
+    is_formula = not it.is_exact and is_apart
+    is_formula &= bool(dates.sure.name and it.date.sure.name)
+    (formulas if is_formula else copies).append(it)
+  return copies, formulas
+
+
 def format_copies(dates: PassageDate) -> list[str]:
   """Returns where the words of a passage stand, a line for each record."""
+  copies, _ = split_copies(dates)
   return [
-    ("stands word for word" if it.is_exact else f"{it.copied:.0%} of it stands")
-    + f" in {clean(it.title)}, {it.date.sure.name or 'of no certain date'}"
-    for it in dates.parallels
-    if it.copied
+    f"{_describe_copy(it)} in {clean(it.title)}, "
+    + (it.date.sure.name or "of no certain date")
+    for it in copies
   ]
+
+
+def _describe_copy(copy: Parallel) -> str:
+  if not copy.is_exact:
+    return f"{copy.copied:.0%} of it stands"
+  dateless = "" if copy.copied >= 1 else ", without its date,"
+  return f"stands word for word{dateless}"
 
 
 def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
@@ -562,6 +589,11 @@ def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
     number = len(copies) - _MAX_COPIES
     records = "record" if number == 1 else "records"
     out.print(Text(f"and in {number} more {records}", "dim"))
+  if number := len(split_copies(dates)[1]):
+    records = "record" if number == 1 else "records"
+    out.print(
+      Text(f"similar words stand in {number} {records} from other times", "dim")
+    )
   out.print(Text.assemble(("date  ", "dim"), (format_headline(dates), "bold")))
   grid = _make_table()
   grid.add_column("year")

@@ -32,7 +32,7 @@ from ctd_jax.utils.notes import Note
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
 MAX_PARALLELS, MAX_COPIES = 12, 24
 # Of copies that say nothing of the time of a passage.
-_NO_COPIES = {"expert": "copies", "weight": 0.0}
+_NO_COPIES = {"expert": "copies", "weight": 0.0, "linked": ()}
 _MIN_PROBABILITY = 0.005  # of a month or year that is listed
 
 
@@ -135,17 +135,22 @@ def _list_parallels(
   speaking_for = sum(max(reason["weight"], 0) for reason in reasons)
   copies = {copy.row: copy for copy in dates.copies[:MAX_COPIES]}
   copied = next((it for it in reasons if it["expert"] == "copies"), _NO_COPIES)
-  reason_of = dict.fromkeys(copies, copied)
+  # Copies that do not count as such have the share of what they support.
+  reason_of = {
+    row: copied if row in copied["linked"] else _NO_COPIES for row in copies
+  }
   for reason in answers.list_weighty(reasons):
     if reason["weight"] < 0 or reason["expert"] == "copies":
       continue
     for row in reason["linked"]:
+      if reason_of.get(row, _NO_COPIES) is not _NO_COPIES:
+        continue
       is_dated = reason["expert"] in record_answers.WORDING
       if not is_dated or (
         record_answers.find_year_mass(index, row, month)
         >= record_answers.MIN_YEAR_MASS
       ):
-        reason_of.setdefault(row, reason)
+        reason_of[row] = reason
   records = database.fetch_records(
     index.connection, list(reason_of)[: max(MAX_PARALLELS, len(copies))]
   )

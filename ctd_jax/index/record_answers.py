@@ -45,7 +45,7 @@ from ctd_jax.utils.notes import Note
 WORDING = ("parallels", "known", "copies")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
-_SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
+_SURE = 0.9  # of a time named without its chance
 MIN_YEAR_MASS = 0.1  # in the year of the supported month
 _MAX_PROBABILITY = 1 - 1e-6  # so that log odds are finite
 # Before 104 BCE a month has a day in some of the calendars that are possible.
@@ -107,19 +107,26 @@ def _note_records(
 
 def _describe_date(
   index: IndexFolder, record: database.IndexRecord, year_mass: float
-) -> str:
-  """Returns the month of a record if likely, else what is."""
-  if record.best_probability >= _LIKELY:
-    month = calendars.name_month(
-      index.calendar,
-      record.best_month,
-      index.work_of(record.row).printed_reigns,
+) -> str | Note:
+  """Returns the time of a record that is sure, else what is known of it."""
+  sure = _find_sure_date(index, record.row)
+  if sure.name:
+    chance = answers.format_chance(sure.probability)
+    return (
+      sure.name if sure.probability >= _SURE else f"{sure.name}, p {chance}"
     )
-    chance = answers.format_chance(record.best_probability)
-    return month if record.best_probability >= _SURE else f"{month}, p {chance}"
   if year_mass >= MIN_YEAR_MASS:
     return Note("problem.text.year", chance=answers.format_chance(year_mass))
   return Note("problem.text.unsure")
+
+
+def _find_sure_date(index: IndexFolder, row: int) -> answers.SureDate:
+  work = index.work_of(row)
+  arrays, position = index.posteriors_of(work).arrays, row - work.first_row
+  chances = np.append(arrays.p_months(position), arrays.outside[position])
+  return date_levels.find_sure_date(
+    index.calendar, chances, work.printed_reigns
+  )
 
 
 def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
@@ -393,11 +400,7 @@ def make_record_date(
     month=calendars.describe_month(index.calendar, record.best_month, reigns),
     common_era=format_years(index, record.best_month, record.best_month),
     probability=record.best_probability,
-    sure=date_levels.find_sure_date(
-      index.calendar,
-      np.append(posteriors.p_months(position), posteriors.outside[position]),
-      reigns,
-    ),
+    sure=_find_sure_date(index, record.row),
     outside=float(posteriors.outside[position]),
     credible_50=describe(posteriors.credible_months(position, 0.5)),
     credible_90=describe(posteriors.credible_months(position, 0.9)),

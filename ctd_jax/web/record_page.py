@@ -19,7 +19,7 @@ from ctd_jax.index import (
   database,
   record_answers,
 )
-from ctd_jax.index.answers import Answer, AnswerRecord
+from ctd_jax.index.answers import Answer, AnswerRecord, split_copies
 from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.texts.works import Entry, Place
@@ -274,6 +274,7 @@ def _make_passage_page(
     has_link=has_link,
     query=query,
     answer=answer,
+    split_copies=split_copies,
     chart=answer
     and charts.draw_years(
       answer.dates.curve,

@@ -196,17 +196,30 @@ def test_passage_is_answered_with_years_and_parallels(index):
 def test_passage_is_told_where_its_words_stand(index):
   index.passage_dater.copies = (
     PassageCopy(row=2, is_exact=True, share=1.0),
-    PassageCopy(row=5, is_exact=False, share=0.75),
+    PassageCopy(row=5, is_exact=True, share=0.75),
+    PassageCopy(row=6, is_exact=False, share=0.75),
   )
   answer = index.date("公及邾人盟於某")
-  first, second, *others = answer.dates.parallels
+  first, second, third, *others = answer.dates.parallels
   assert (first.row, first.is_exact, first.expert) == (2, True, "copies")
-  assert (second.row, second.copied) == (5, 0.75)
+  assert [(it.row, it.copied) for it in (second, third)] == [
+    (5, 0.75),
+    (6, 0.75),
+  ]
+  # No reason of weight has the near copy.
+  assert third.weight == 0
   assert not any(it.copied for it in others)
   lines = str(answer).splitlines()
   assert lines[0].startswith("stands word for word in Annals, 魯隱公")
-  assert lines[1].startswith("75% of it stands in Annals, 魯")
-  assert lines[2].startswith("date  no time is sure enough")
+  assert lines[1].startswith("stands word for word, without its date, in Ann")
+  assert lines[2].startswith("75% of it stands in Annals, 魯")
+  assert lines[3].startswith("date  no time is sure enough")
+  # Where the date is sure, a near copy of another time is a formula.
+  for sure, number in ((third.date.sure, 0), (first.date.sure, 1)):
+    dates = dataclasses.replace(answer.dates, sure=sure)
+    copies, formulas = answer_lib.split_copies(dates)
+    assert [it.row for it in formulas] == [6] * number
+    assert len(copies) == 3 - number
 
 
 def test_passages_are_read_in_the_script_of_the_texts(index):

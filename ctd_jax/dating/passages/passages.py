@@ -80,7 +80,8 @@ class PassageCopy:
 
   row: int  # its number in `row_ids`
   is_exact: bool  # whether it has all of them in a row
-  share: float  # of the passage that it has
+  # Of the passage that it has: of an exact copy all, or all but the date.
+  share: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -226,6 +227,13 @@ def find_reasons(
     if abs(share) < 1e-12 and name not in evidence.terms:
       continue
     spans, linked, note = _find_evidence(scorer, scores, name, shown)
+    year_of = scorer.reader.axis.year_of
+    other = int(np.argmax(evidence.terms.get(name, 0)))
+    if name == "cited" and share < 0 and year_of[other] != year_of[shown]:
+      # What other year the citations name, or the reason says nothing.
+      spans, linked, note = _find_evidence(scorer, scores, name, other)
+      if texts := note.values.get("texts"):
+        note = Note("note.cited.against", texts=texts)
     reasons.append(
       PassageReason(
         expert=name,
@@ -516,12 +524,15 @@ class PassageDater:
     copies = scores.copies
     kept = copies.is_exact | (copies.shares >= copies_lib.MIN_SHARE)
     kept |= scores.copy_weights > 0
+    # An exact copy may leave the date of the passage to its heading.
+    runs = copies.runs / max(copies.covered.shape[1], 1)
+    shares = np.where(copies.is_exact, runs, copies.shares)
     return tuple(
       PassageCopy(row=int(row), is_exact=bool(is_exact), share=float(share))
       for row, is_exact, share in zip(
         self.state.row_ids[copies.rows[kept]],
         copies.is_exact[kept],
-        copies.shares[kept],
+        shares[kept],
         strict=True,
       )
     )
