@@ -5,6 +5,7 @@ import re
 import msgspec
 import pytest
 
+from ctd_jax.dating.passages.passages import PassageCopy
 from ctd_jax.index.manifest import Manifest
 from tests.index.answers_test import FixedDater
 from tests.web.pages_test import read
@@ -19,6 +20,14 @@ def dating_client(client, served, monkeypatch):
   manifest = msgspec.structs.replace(manifest, passages="passages/1")
   monkeypatch.setattr(served.index, "manifest", manifest)
   return client
+
+
+def test_a_copy_without_the_date_is_told(dating_client, served):
+  served.index.passage_dater.copies = (
+    PassageCopy(row=2, is_exact=True, share=0.75),
+  )
+  page = read(dating_client, "/date", q="五月，葬某公。")
+  assert "Word for word, without the date." in page
 
 
 def test_saved_passage_leads_back_to_the_server_to_ask_anew(dating_client):
