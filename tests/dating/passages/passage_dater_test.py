@@ -213,7 +213,7 @@ def test_a_reason_against_a_year_names_the_year_it_is_for(annals):
     _, reasons = find_reasons(dater._scorer, scored, evidence, int(month))
     (reason,) = [reason for reason in reasons if reason.expert == "cited"]
     assert reason.note.code == code
-    assert f"year {year + 1} 「" in str(reason.note)
+    assert f"of year {year + 1}" in str(reason.note)
     assert reason.linked
 
 
