@@ -67,7 +67,7 @@ class Note:
     # Tables of reigns have names of their own: readers need not know ours.
     values = {
       name: write(
-        of_term(name, it) if name == "calendar" and type(it) is str else it,
+        of_calendar(it) if name == "calendar" and type(it) is str else it,
         language,
       )
       for name, it in self.values.items()
@@ -115,6 +115,14 @@ def of_term(group: str, term: str) -> Note | str:
   """Returns the note `group.term`, or the term if there is no such code."""
   code = f"{group}.{term.replace(' ', '_')}"
   return Note(code) if code in _load_notes() else term
+
+
+def of_calendar(spec: str) -> Note | str:
+  """Returns the name for readers of a table of reigns, or of several."""
+  names = tuple(of_term("calendar", table) for table in spec.split(","))
+  if not all(isinstance(name, Note) for name in names):
+    return spec
+  return Note("calendar.all", names=names)
 
 
 def from_json(value: Any) -> Note | str:

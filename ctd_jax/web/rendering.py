@@ -300,6 +300,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
       term=functools.partial(translate_term, language),
       note=functools.partial(write_note, language),
       of_term=notes.of_term,
+      of_calendar=notes.of_calendar,
       sentence=functools.partial(write_sentence, language),
       era=functools.partial(certainty.write_years, language),
       sure=functools.partial(write_certainty, language),
