@@ -200,6 +200,8 @@ def test_values_of_a_note_are_no_formats():
 def test_tables_of_reigns_have_names_for_readers():
   note = Note("problem.date.timeline", calendar="lu_release,tongjian")
   texts = [note.write(language) for language in notes.LANGUAGES]
-  for text, name in zip(texts, ("Lu; Zizhi", "魯；資治", "鲁；资治")):
+  for text, name in zip(
+    texts, ("Lu; Zizhi", "魯；資治", "鲁；资治"), strict=True
+  ):
     assert name in text
   assert "'mine'" in str(Note("problem.date.timeline", calendar="mine"))
