@@ -267,7 +267,7 @@ def test_no_page_that_is_saved_has_a_form_that_changes_something(writer):
   assert 'method="post"' in read(writer, "/corrections")
   kinds = {path.split("/")[2] for path, _ in list_routes(writer.app, "/save/")}
   pages = ["about", "corrections", "month/4", "year/4", "date", "convert"]
-  pages += ["record/notes/notes-0", "?q=鄭人"]
+  pages += ["record/notes/notes-0", "?q=鄭人", "compare"]
   assert kinds == {page.split("?")[0].split("/")[0] for page in pages}
   for page in pages:
     response = writer.get(f"/save/{page}")
