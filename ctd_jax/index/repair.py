@@ -551,7 +551,8 @@ class _Repair:
       if has_same_works and damaged.intersection(of_passages):
         number = int(os.path.basename(self._manifest.passages))
         index_commit.fit_passages(
-          self._folder, connection, self._calendar, number
+          *(self._folder, connection, self._calendar, number),
+          self._manifest.learned,
         )
         self._record_files(damaged, *of_passages)
       replaced = [work.name for work in self._changed]

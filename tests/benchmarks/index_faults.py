@@ -151,13 +151,15 @@ def settle(folder: pathlib.Path) -> None:
 
 
 def list_answers(folder: pathlib.Path) -> str:
-  """Returns the answers to the questions, without versions."""
+  """Returns the answers to the questions, without versions of the index."""
   index = Index.open(folder)
   answers = []
   for question, intent in _QUESTIONS:
     answer = index.ask(question, k=20, intent=intent, why=True).to_dict()
     answers.append({**answer, "versions": None, "asked_at": None})
-  return json.dumps(answers, ensure_ascii=False, sort_keys=True)
+  text = json.dumps(answers, ensure_ascii=False, sort_keys=True)
+  # Citations name the version too.
+  return text.replace(index.versions.index_sha256[:12], "")
 
 
 def copy_index(folder: pathlib.Path, target: pathlib.Path) -> pathlib.Path:

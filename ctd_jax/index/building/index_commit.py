@@ -407,15 +407,27 @@ def fit_passages(
   connection: sqlite3.Connection,
   calendar: Calendar,
   generation: int,
+  learned: Collection[int] | None = None,
 ) -> str | None:
-  """Fits the dater of passages; returns its folder, None without sure dates."""
+  """Fits the dater of passages; returns its folder, None without sure dates.
+
+  Args:
+    learned: first rows of the works that it may learn from; None for all.
+  """
   # Here and not above: it is not needed to look an index up.
   from ctd_jax.dating.passages.passages import PassageDater
 
   name = f"{PASSAGES_FOLDER}/{generation}"
   target = folder / name
   shutil.rmtree(target, ignore_errors=True)  # of a stopped build
-  texts, labels, is_placed, row_ids = _read_records(connection, len(calendar))
+  unseen = [
+    work.work_id
+    for work in database.list_works(connection)
+    if learned is not None and work.first_row not in learned
+  ]
+  texts, labels, is_placed, row_ids = _read_records(
+    connection, len(calendar), unseen
+  )
   if not labels.is_known.any():
     logging.warning("no record has a certain date: passages cannot be dated")
     return None
@@ -439,12 +451,13 @@ def fit_passages(
 
 
 def _read_records(
-  connection: sqlite3.Connection, num_months: int
+  connection: sqlite3.Connection, num_months: int, left_out: Sequence[int]
 ) -> tuple[list[str], Labels, Bool[np.ndarray, " N"], Int[np.ndarray, " N"]]:
   cursor = connection.execute(
     "SELECT row, text, kind, best_month, best_probability, dated_by "
-    "FROM records WHERE kind != ? ORDER BY row",
-    (HEADING,),
+    "FROM records WHERE kind != ? "
+    f"AND work_id NOT IN ({','.join('?' * len(left_out))}) ORDER BY row",
+    (HEADING, *left_out),
   )
   rows, texts, months, events, placed = [], [], [], [], []
   for row, text, kind, month, chance, manner in cursor:
