@@ -244,7 +244,7 @@ def test_index_answers_on_the_command_line_as_in_python(tmp_path):
   assert not index_check.check_index(folder)
   index = ctd_jax.Index.open(folder)
   for question, first in (
-    ("景雲元年", ("景雲元年", "八月", "六月", "景龍四年")),
+    ("景雲元年", ("景雲元年", "八月", "景龍四年", "六月")),
     ("萬曆丁亥", ("萬曆",)),
     ("1580s", ("萬曆",)),
     ("세종", ("萬曆",)),

@@ -135,6 +135,7 @@ def test_a_mixed_index_is_corrected_and_repaired(mixed, tmp_path):
   assert again.date == record.date
 
 
+@pytest.mark.slow
 def test_a_data_set_brings_its_own_table(texts, tmp_path):
   folder = tmp_path / "index"
   table = str(texts / "huai.tsv")

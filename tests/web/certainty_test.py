@@ -33,8 +33,8 @@ def make_date(served, chance, last=4, **changes):
   ("chance", "last", "name", "words"),
   [
     (0.95, 4, "魯隱公元年五月", SURE),
-    (0.75, 5, "魯隱公元年五月", "Probably 722 BCE, fifth month."),
-    (0.55, 5, "魯隱公元年夏", "Probably of this season"),
+    (0.85, 5, "魯隱公元年五月", "Probably 722 BCE, fifth month."),
+    (0.7, 5, "魯隱公元年夏", "Probably of this season"),
     (0.3, 6, "魯隱公元年", "Certainly of this year; the month is uncertain."),
     (0.07, 40, "722 BCE – 719 BCE", "Uncertain: somewhere from 722 BCE to 719"),
   ],

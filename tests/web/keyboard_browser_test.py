@@ -58,7 +58,7 @@ def test_month_leads_to_the_next_and_to_its_year(open_page, width):
   page.keyboard.type("泰始元年七月")
   page.keyboard.press("Enter")
   page.wait_for_url("**q=*")
-  chromium.press(page, page.locator(".understood a[href*='/month/']"))
+  chromium.press(page, page.locator(".understood a[href*='/month/']").first)
   page.wait_for_url("**/month/6*")
   assert "河南大水" in page.locator(".events").inner_text()
   chromium.press(page, page.locator("a[rel=next]"))

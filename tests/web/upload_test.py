@@ -258,6 +258,7 @@ def test_uploads_have_a_space_in_all(tmp_path):
   assert find_refusal(add, store, ("c.txt", "元年")) == "error.upload.space"
 
 
+@pytest.mark.slow
 def test_what_readers_send_is_read_by_the_owner_alone(writer, tmp_path):
   gbk = "元年春王正月公即位三月公及邾儀父盟于蔑".encode("gb18030")
   address = send_files(writer, ("a.txt", gbk)).headers["location"]

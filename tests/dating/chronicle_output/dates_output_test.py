@@ -521,6 +521,7 @@ def test_every_kind_of_print_has_a_name():
   assert set(date_tables.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
     "named year",
     "doubtful year",
+    "ruled year",
     "marked cycle",
   }
 
