@@ -303,7 +303,8 @@ def test_long_work_gives_way_to_pages():
       deadlines.check()
     return time.monotonic() - begun
 
-  alone = asyncio.run(long_work.run(work, seconds=20))
+  # The shortest of some, as other processes may be busy.
+  alone = min(asyncio.run(long_work.run(work, seconds=20)) for _ in range(5))
   pages.num_pending = 1
   beside = asyncio.run(long_work.run(work, seconds=20))
   assert 2 * alone < beside < 20
