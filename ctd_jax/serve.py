@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def define_access_flags() -> None:
-  """Defines the flags of what serves an index: where, to whom, limits."""
+  """Defines the flags for serving an index: address, access, limits."""
   flags.DEFINE_string(
     "index", None, "Folder of the index. Example: --index=annals"
   )

@@ -50,7 +50,7 @@ _RECORD_COLUMNS = (
 )
 # A spreadsheet would compute cells that begin with these.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-MAX_RECORDS = 10_000  # of a file, unless more are asked for
+MAX_RECORDS = 10_000  # in a file, unless you ask for more
 _MAX_CELL = 32_767  # characters of a spreadsheet's cell
 _WIDTHS = {"text": 80, "citation": 60, "month": 22, "work": 22, "place": 22}
 _MAX_TITLES = 2  # that a file's name has

@@ -41,7 +41,7 @@ _MAX_USUAL = 600  # texts to learn from; more change nothing
 MONTHS_AT_ONCE = 12  # that share one `UsualWording`
 _OPENING = 60  # characters that count as a text's opening
 _MIN_DAY_CHANCE = 0.05  # of a day, in calendars without known days
-# Of the likeliest month of a record, that another may tell its event.
+# Least chance of a record in another's likeliest month, to tell its event.
 _MIN_COMMON = 0.1
 
 
@@ -98,7 +98,7 @@ def align_records(
     records: sorted by column, within a column in the order of the work.
     usual: wording of the surrounding years.
     months: months of the records.
-    is_possible: which pairs may be of one time.
+    is_possible: which pairs may have the same time.
   """
   weights = np.where(is_possible, _weigh_pairs(records, usual, months), 0)
   events: list[list[int]] = []
@@ -259,7 +259,7 @@ def group_records(
 def _may_be_of_one_time(
   index: IndexFolder, rows: Sequence[int], months: Int[np.ndarray, " n"]
 ) -> Bool[np.ndarray, "n n"]:
-  """Returns which pairs agree: one may be of the other's likeliest month."""
+  """Returns which pairs agree: one may be from the other's likeliest month."""
   unique, places = np.unique(months, return_inverse=True)
   chances = np.zeros((len(rows), len(unique)))
   for number, row in enumerate(rows):

@@ -22,7 +22,7 @@ REBUILD = (
   "folder, which keeps its corrections"
 )
 _MAX_BYTES = 256 << 20  # of the manifest
-# Share of records that a passage dater need not have seen.
+# Share of records that may be added before the passage dater is fitted again.
 _MAX_GROWN = 0.1
 
 
@@ -97,7 +97,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
   @property
   def unseen_works(self) -> list[dict[str, Any]]:
-    """Works added since the passage dater learned, which it has not seen."""
+    """Works added since the passage dater was fitted."""
     learned = self.learned
     return [work for work in self.works if work["first_row"] not in learned]
 

@@ -27,7 +27,7 @@ from ctd_jax.index.ranking import Ranking, TimeQuery
 from ctd_jax.index.vectors import NearRecords
 from ctd_jax.utils.notes import Note
 
-# Records less likely to fall in the time asked for are left out.
+# Records less likely to fall in the question's time are left out.
 MIN_PROBABILITY = 0.01
 TIME_ORDER, RELEVANCE = SORTS = ("time", "relevance")
 EVENT = "event"
@@ -37,7 +37,7 @@ _MAX_GROUPED = 5000  # records; more take seconds
 _PRINTS_DAY, _OF_TIME, _POSSIBLE = range(3)
 # Work id -> which of its records may be found; None for all.
 Masks = Mapping[int, Bool[np.ndarray, " n"]] | None
-# Within a month, what is told comes before what is said about it.
+# Within a month, events come before commentary.
 _KIND_ORDER = {"no_event": 1, "neg_comment": 2}
 
 
@@ -321,7 +321,7 @@ def _place_within_months(
 
 
 def _find_steady(days: Sequence[int]) -> list[bool]:
-  """Returns which days are of the longest run that goes on; 0 is no day."""
+  """Returns which days are in the longest ascending run; 0 is no day."""
   ends: list[int] = []  # lowest last day of the runs of each length
   lengths = []
   for day in days:
@@ -362,7 +362,7 @@ def rank_time(
   """Returns all records of some probability with their scores for a time.
 
   Returns:
-    And the rows of the records that print the day asked for.
+    And the rows of the records that print the question's day.
   """
   query = make_time_query(index, question)
   day_rows = None

@@ -178,7 +178,7 @@ def _list_parallels(
 
 
 def note_unseen(index_manifest: Manifest) -> list[Note]:
-  """Returns a note on the works that the passage dater has not seen."""
+  """Returns a note on the works that the passage dater was not fitted to."""
   works = index_manifest.unseen_works if index_manifest.passages else []
   if not works:
     return []

@@ -301,11 +301,11 @@ class WorkPosteriors:
   def find_likeliest(
     self, places: Int64[np.ndarray, " m"], is_asked: Bool[np.ndarray, " K"]
   ) -> tuple[Int64[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-    """Returns each record's most probable month of those asked for.
+    """Returns each record's most probable month in the question's time.
 
     Returns:
-      Months; the first asked for if a record has none of its own. And whether
-      no other month is more probable.
+      Months; the first of the question if a record has none of its own. And
+      whether no other month is more probable.
     """
     part = self.arrays.take(places)
     sizes = np.diff(part.starts)

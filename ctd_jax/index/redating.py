@@ -70,7 +70,7 @@ class RedateReport(msgspec.Struct, frozen=True, kw_only=True):
 
   changes: tuple[ChangedRecord, ...] = ()  # in the order of the works
   num_records: int = 0  # of the works dated again
-  # Ids of the corrections that count now, and of those that count no more.
+  # Ids of the corrections that count now, and of those that no longer do.
   applied: tuple[int, ...] = ()
   undone: tuple[int, ...] = ()
   is_dry: bool = False  # whether the index stayed as it was

@@ -393,7 +393,7 @@ class IndexTools:
     """Returns the result of a function of this module.
 
     Args:
-      text: what is asked for; the first argument after the index.
+      text: the first argument after the index.
     """
     seconds = self._settings.seconds
     threads = self._long if function is date_passage else self._short

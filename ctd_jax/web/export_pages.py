@@ -1,7 +1,7 @@
 """Files of what a page shows: a search, month, year, record or passage.
 
 The address is that of the page behind `/export`, with `format`. A search is
-saved whole, and not only one page of it.
+saved whole, not only its shown page.
 """
 
 import dataclasses

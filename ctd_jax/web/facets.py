@@ -76,7 +76,7 @@ def read_ahead(served: ServedIndex) -> None:
 def count_facets(
   served: ServedIndex, query: PageQuery, found: Ranking
 ) -> dict[str, list[FacetValue]]:
-  """Returns the values of each facet; of those that tell results apart."""
+  """Returns the values of each facet that tells results apart."""
   columns = served.remember(_read_columns, "")
   rows = found.rows
   months = columns.months[rows]
@@ -176,7 +176,7 @@ def _count_certainties(
   mass: Float[np.ndarray, " n"] | None,
   chances: Float[np.ndarray, " n"],
 ) -> list[FacetValue]:
-  """Returns how many are sure of the time asked for, or else of their month."""
+  """Returns how many are sure of the time, or else of their month."""
   values, most = [], 2.0
   shown = chances if mass is None else mass
   for least, code in _CERTAINTIES:

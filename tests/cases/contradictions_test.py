@@ -25,7 +25,7 @@ load_reigns = functools.cache(chronicle_input.load_reigns)
   ("line", "contradicted"),
   [
     ("洪武三年五月己未朔，大雨。", "first day 己未"),
-    # 癸巳 is a day of the month, and not its first.
+    # 癸巳 is a day of the month but not its first.
     ("洪武三年五月癸巳朔，大雨。", "first day 癸巳"),
     ("洪武三年六月戊午晦，大雨。", "last day 戊午"),
     ("洪武三年六月初九日癸巳，地震。", "day 9 癸巳"),

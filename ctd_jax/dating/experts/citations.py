@@ -189,7 +189,7 @@ def explain_citations(
   for pair in order.tolist():
     citation = cited[pair]
     hosts += [citation.host] * (citation.host != UNKNOWN)
-    # A year may come last, after the event that it is of.
+    # A year may come last, after its event.
     words = citation.text_after[:_CONTEXT_CHARS]
     words = words or citation.text_before[-_CONTEXT_CHARS:]
     words = f"「{words}」" if words else ""

@@ -3,7 +3,7 @@
 A chronicle that tells nothing twice cannot teach how much a copy proves, since
 its equal strings are formulas. But it shows how often a string of some length
 stands in records of other years. That is the chance that a copy is a formula;
-against it stands the chance that a passage is of a text that the corpus has.
+against it stands the chance that the passage comes from a text in the corpus.
 
 Axes: N records, R copies, n characters of a passage, K months.
 """
@@ -33,8 +33,8 @@ _MAX_EQUAL = 256  # records of equal overlap whose texts are read
 LENGTHS = (4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 40)
 _MAX_YEARS = 4
 _MAX_SAMPLES = 2000  # strings of each length
-# Chance that a passage is of a text that the corpus has, before it is read: a
-# reader who pastes a sentence may have it from anywhere.
+# Chance, before reading, that a passage comes from a text in the corpus: a
+# reader may paste a sentence from anywhere.
 _CORPUS_CHANCE = 0.5
 # Least chance of copies that count where years are hidden.
 _MIN_HIDDEN_CHANCE = 0.99
@@ -133,7 +133,7 @@ def learn_chances(
   hashes: UInt32[np.ndarray, " N"],
   hides_years: bool = False,
 ) -> Float[np.ndarray, "2 lengths years"]:
-  """Returns the chance that a copy in a comment or event is of the same year.
+  """Returns the chance that a copy in a comment or event has the same year.
 
   By the length of the copied string, and the number of years that have it.
 
@@ -141,8 +141,8 @@ def learn_chances(
     bodies: plain texts without dates.
     years: of the records, UNKNOWN for those that teach nothing.
     hashes: of their texts, by which strings are sampled.
-    hides_years: whether no passage is of a year with labelled records. Then
-      only copies count that no formula explains.
+    hides_years: whether passages come only from years without labelled
+      records. Then only copies count that no formula explains.
   """
   sizes = np.array([len(body) for body in bodies], int)
   order = np.argsort(hashes, kind="stable")

@@ -55,7 +55,7 @@ from ctd_jax.utils import deadlines
 # Prior chance that a passage belongs to none of the months: with it an era
 # missing from the calendar is as likely outside it as inside.
 OUTSIDE_CHANCE = 0.02
-_MIN_REST = 1e-6  # chance that none of the copies is of the passage's time
+_MIN_REST = 1e-6  # chance that no copy has the passage's time
 _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
 

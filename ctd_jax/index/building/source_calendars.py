@@ -40,7 +40,7 @@ from ctd_jax.utils.notes import Note
 _REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
 _TIME_KEY = re.compile(r"\d+-\d+-\d+L?")
 _MAX_READ = 1_000  # entries read to find out the table of a text
-# Share of the most printed table from which on another is as good.
+# A table printed this often, against the most printed one, is as good.
 _MAX_RIVAL = 0.5
 
 

@@ -226,7 +226,7 @@ def test_a_passage_never_sees_itself_where_it_is_left_out(annals):
 
 @pytest.fixture(scope="module")
 def spread(calendar):
-  """A dater of months, of records sure of a year, and of one sure of none."""
+  """A dater of records sure of a month, of a year, and of neither."""
   people = [name_person(1 + row // 12, 1 + row % 12) for row in range(120)]
   texts = [f"{person}守涼州，{person}與民約法。" for person in people]
   texts += [
