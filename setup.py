@@ -124,6 +124,7 @@ EXTRAS_REQUIRE = {
     "openai>=3.50,<4",  # as in llm
     "openpyxl>=3.1,<4",  # as in xlsx
     "packaging>=24,<27",  # reads requirements, to compare them with the locks
+    "pandas>=2.2,<4",  # as in pandas
     "playwright>=1.50,<2",  # drives a browser that is installed
     "pytest-xdist>=3.6,<4",  # the tests on two processes
     "pytest>=8.3,<10",

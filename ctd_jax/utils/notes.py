@@ -122,7 +122,7 @@ def of_calendar(spec: str) -> Note | str:
   names = tuple(of_term("calendar", table) for table in spec.split(","))
   if not all(isinstance(name, Note) for name in names):
     return spec
-  return Note("calendar.all", names=names)
+  return Note("calendars", names=names)
 
 
 def from_json(value: Any) -> Note | str:

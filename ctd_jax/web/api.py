@@ -223,7 +223,7 @@ def draw_timeline(
 def _find_times(
   request: Request, served: ServedIndex, asked: TimelineRequest
 ) -> queries.TimelineBars:
-  """Returns the timeline with a name."""
+  """Returns the bars of a timeline request."""
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
