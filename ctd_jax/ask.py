@@ -42,7 +42,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, notes
 
 NOTHING_FOUND, ERROR = 1, 2
 _DEFAULT_K = 10
@@ -81,12 +81,13 @@ def main(arguments: Sequence[str]) -> int:
     group=values.group,
     why=bool(values.why or values.json or values.html),
   )
+  answer = answers.write_citations(answer, values.lang)
   if values.html:
     path = pathlib.Path(values.html).expanduser()
     files.write_text(path, answer_files.format_page(answer))
   if target:
     records = asking.list_records(index, answer)
-    content = answer_files.write_answer(answer, suffix, records)
+    content = answer_files.write_answer(answer, suffix, records, values.lang)
     with files.atomic_path(target) as path:
       path.write_bytes(content)
     if not formats:
@@ -216,6 +217,12 @@ if __name__ == "__main__":
     None,
     "Save all records of the answer to a file; its name says the format. "
     "Example: --export=eclipses.xlsx",
+  )
+  flags.DEFINE_enum(
+    "lang",
+    notes.ENGLISH,
+    notes.LANGUAGES,
+    "Language of citations in files, JSON and tables. Example: --lang=zh-Hant",
   )
   flags.DEFINE_string(
     "html",

@@ -26,7 +26,7 @@ another run. The main columns are
   first_julian_day, last_julian_day   the same as numbers, for sorting
   day_of_month, sexagenary_day, julian_day, gregorian_date, julian_date
                                    the day, if the text prints it
-  common_era_year                  astronomical: -721 is 722 BCE
+  astronomical_year                -721 is 722 BCE
 
 docs/tutorials/chronicle.md explains the others. Put corrections into a table
 for --fixed: the next run keeps them and adjusts the records around them.

@@ -32,6 +32,7 @@ import pathlib
 import re
 from collections.abc import Container, Hashable, Iterator
 
+from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
 # Months of a reign-dated calendar, as keys and as ordinals.
@@ -534,6 +535,17 @@ def common_era_interval(
 def format_common_era_year(year: int) -> str:
   """Returns an astronomical year as people write it: -721 -> `722 BCE`."""
   return f"{1 - year} BCE" if year < 1 else f"{year} CE"
+
+
+_YEAR = re.compile(r"(\d+) (BCE|CE)(?![A-Za-z])")
+_ERAS = {"BCE": "公元前", "CE": "公元"}
+
+
+def write_years(language: str, text: str) -> str:
+  """Returns a text whose common-era years are as a language writes them."""
+  if language == notes.ENGLISH:
+    return text
+  return _YEAR.sub(lambda match: f"{_ERAS[match[2]]}{match[1]}年", text)
 
 
 def make_reign_labels(timeline: Timeline) -> list[str]:

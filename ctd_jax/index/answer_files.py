@@ -33,7 +33,8 @@ _RECORD_COLUMNS = (
   "place",
   "kind",
   "month",
-  "common_era_year",
+  "common_era",
+  "astronomical_year",
   "first_day",
   "last_day",
   "probability",
@@ -69,18 +70,25 @@ class Writer:
 
 
 def write_answer(
-  answer: Answer, suffix: str, records: Sequence[AnswerRecord] | None = None
+  answer: Answer,
+  suffix: str,
+  records: Sequence[AnswerRecord] | None = None,
+  language: str = notes.ENGLISH,
 ) -> bytes:
   """Returns an answer as the content of a file.
 
   Args:
     suffix: one of `WRITERS`.
     records: parallels of a passage as records.
+    language: of citations.
 
   Raises:
     ValueError: if the format needs an extra that is not installed.
   """
-  records = answer.results if records is None else records
+  answer = answers.write_citations(answer, language)
+  records = (
+    answer.results if records is None else answers.cite_all(records, language)
+  )
   content = WRITERS[suffix].write(answer, records)
   return content if isinstance(content, bytes) else content.encode()
 
@@ -238,7 +246,7 @@ def _list_references(records: Sequence[AnswerRecord]) -> list[dict[str, str]]:
       "section": ", ".join(record.headings),
       "page": record.place or record.record_id,
       "abstract": text,
-      "note": record.citation,
+      "note": str(record.citation),
       "language": "lzh",
     }
     references.append(
@@ -329,7 +337,7 @@ def _list_rows(answer: Answer) -> Iterator[dict[str, Any]]:
       "title": record.title,
       "edition": record.edition,
       "event": record.event,
-      "citation": record.citation,
+      "citation": str(record.citation),
     }
   if answer.results:
     return
@@ -347,6 +355,9 @@ def _list_rows(answer: Answer) -> Iterator[dict[str, Any]]:
       "weight": parallel.weight,
       "share": parallel.share,
       "text": parallel.text,
+      "title": parallel.title,
+      "edition": parallel.edition,
+      "citation": str(parallel.citation),
     }
   for reading in answer.understood.readings:
     yield {
@@ -362,7 +373,8 @@ def _describe_date(date: RecordDate) -> dict[str, Any]:
   spans = date.credible_90
   return {
     "month": date.month["name"],
-    "common_era_year": date.month["ce_year"],
+    "common_era": date.common_era,
+    "astronomical_year": date.month["ce_year"],
     "first_day": date.month["first_day"],
     "last_day": date.month["last_day"],
     "probability": date.probability,
@@ -414,6 +426,7 @@ def format_page(answer: Answer) -> str:
     copies=answers.format_copies,
     headline=answers.format_headline,
     name_evidence=answers.name_evidence,
+    name_kind=answers.name_kind,
     list_weighty=answers.list_weighty,
     name_weightless=answers.name_weightless,
     spans=functools.partial(answers.format_spans, max_spans=8),
@@ -436,7 +449,10 @@ def split_marks(
 
 
 WRITERS = {
-  ".csv": Writer("text/csv", lambda answer, _: format_table(answer, CSV)),
+  ".csv": Writer(
+    "text/csv",
+    lambda answer, _: output.BYTE_ORDER_MARK + format_table(answer, CSV),
+  ),
   ".tsv": Writer(
     "text/tab-separated-values", lambda answer, _: format_table(answer, TSV)
   ),

@@ -16,7 +16,8 @@ import msgspec
 from rich import box, console, padding, table
 from rich.text import Text
 
-from ctd_jax.index import calendars
+from ctd_jax.chronology import reigns
+from ctd_jax.index import calendars, certainty_levels
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
@@ -42,7 +43,6 @@ _YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
 DEFAULT_WIDTH = 80
 _MAX_TEXT = 160  # characters of a record
 _MAX_COPIES = 5  # records with the words of a passage
-_SURE = 0.9  # of a month that is named alone
 _DATE_SHARE = 31  # percent of the width, within these columns
 _MIN_DATE, _MAX_DATE = 18, 40
 
@@ -130,7 +130,7 @@ class AnswerRecord:
   # nats), note, spans, linked rows, months.
   reasons: tuple[dict[str, Any], ...]
   edition: str = ""  # of the work
-  citation: str = ""  # work, place, edition and date, to be copied
+  citation: Note | str = ""  # work, place, edition and date, to be copied
   is_near: bool = False  # has only parts of the words
   event: int | None = None  # number of its event, if the answer is grouped
 
@@ -175,6 +175,8 @@ class Parallel:
   is_exact: bool
   weight: float  # of that evidence with all its records, nats
   share: float  # of `weight` in the weights of all that speaks for the month
+  edition: str = ""  # of the work
+  citation: Note | str = ""  # as of a record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,6 +204,9 @@ def to_json(explained: AnswerRecord | PassageDate) -> dict[str, Any]:
   code.
   """
   values = msgspec.to_builtins(explained)
+  for cited in (values, *values.get("parallels", ())):
+    if isinstance(cited.get("citation"), dict):
+      cited["citation"] = cited["citation"]["text"]
   for reason in values["reasons"]:
     note = reason["note"]
     if isinstance(note, str):  # a kind of evidence that has nothing to say
@@ -266,6 +271,32 @@ class Answer:
     return format_answer(self)
 
 
+def write_citations(answer: Answer, language: str) -> Answer:
+  """Returns an answer whose citations are texts in a language."""
+  dates = answer.dates
+  return dataclasses.replace(
+    answer,
+    results=cite_all(answer.results, language),
+    dates=dates
+    and dataclasses.replace(
+      dates, parallels=cite_all(dates.parallels, language)
+    ),
+  )
+
+
+def cite_all(
+  cited: Sequence[AnswerRecord] | Sequence[Parallel], language: str
+) -> tuple:
+  """Returns records whose citations are texts in a language."""
+  return tuple(
+    dataclasses.replace(
+      it,
+      citation=reigns.write_years(language, notes.write(it.citation, language)),
+    )
+    for it in cited
+  )
+
+
 def clean(text: Note | str) -> str:
   """Returns a text on one line, with control characters shown as 「␛」."""
   return notes.show_controls(_WHITE_SPACE.sub(" ", str(text)))
@@ -313,6 +344,11 @@ def _name_spans(spans: Sequence[Span]) -> str:
 def name_evidence(expert: str) -> str:
   """Returns a kind of evidence in a reader's words."""
   return _NAMES_OF_EVIDENCE.get(expert, expert)
+
+
+def name_kind(kind: str) -> str:
+  """Returns a kind of record in a reader's words."""
+  return str(notes.of_term("kind", kind))
 
 
 def list_weighty(reasons: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -481,7 +517,7 @@ def _describe_date(date: RecordDate) -> Text:
   text = Text(sure.name)
   if sure.common_era not in sure.name:
     text.append(f"\n{sure.common_era}", "dim")
-  if date.probability < _SURE:
+  if date.probability < certainty_levels.ALMOST:
     chance, spans = format_chance(sure.probability), date.credible_90
     text.append(f"\n{chance}; 90 %: {format_spans(spans)}", "dim")
   return text
@@ -490,7 +526,9 @@ def _describe_date(date: RecordDate) -> Text:
 def _describe_record(record: AnswerRecord, why: bool) -> Text:
   text = _mark(record.text, record.highlights)
   place = f" · {record.place}" if record.place else ""
-  kind = "" if record.kind in ("event", "text") else f" · {record.kind}"
+  kind = (
+    "" if record.kind in ("event", "text") else f" · {name_kind(record.kind)}"
+  )
   text.append(
     "\n" + clean(f"{record.title} · {record.record_id}{place}{kind}"), "dim"
   )

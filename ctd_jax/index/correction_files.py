@@ -36,7 +36,7 @@ from ctd_jax.index.building.work_corrections import RecordFinder
 from ctd_jax.index.corrections import Correction, LocatedCorrection
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.utils import files, notes
+from ctd_jax.utils import files, notes, output
 from ctd_jax.utils.notes import Note
 
 FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
@@ -100,7 +100,8 @@ def export_corrections(
       _describe(index, row, dated_with[row.correction.work]) for row in located
     ]
     if export_format == CSV:
-      content = answer_files.format_rows(rows, COLUMNS, answer_files.CSV)
+      table = answer_files.format_rows(rows, COLUMNS, answer_files.CSV)
+      content = output.BYTE_ORDER_MARK + table
     else:
       lines = (json.dumps(row, ensure_ascii=False) for row in rows)
       content = "".join(line + "\n" for line in lines)
@@ -364,7 +365,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
   """Returns the rows of a table, each with its line."""
   if not path.is_file():
     raise FileNotFoundError(f"--correct={path}: no such file")
-  text = files.read_text(path).removeprefix("\ufeff")
+  text = files.read_text(path).removeprefix(output.BYTE_ORDER_MARK)
   delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
   # Notes may have any line end of Unicode, at which a table does not end a row.
   reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -11,16 +11,10 @@ from jaxtyping import Float
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.dates import SEASONS
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.index import calendars
+from ctd_jax.index import calendars, certainty_levels
 from ctd_jax.index.answers import SureDate
 
-# Probability below which a month, season or year is not named. Of .5, .6, .7,
-# .8 and .9 the lowest at which nine in ten months named are right, on both
-# indexes of docs/results/asking.md, of other sentences (--seed=2) whose records
-# were taken out.
-SURE = 0.8
 _MAX_YEARS = 20  # of an interval that says something
-_INTERVAL = 0.9  # probability of an interval
 MONTH, SEASON, YEAR = "month", "season", "year"
 INTERVAL, OUTSIDE, NONE = "interval", "outside", "none"
 LEVELS = (MONTH, SEASON, YEAR, INTERVAL, OUTSIDE, NONE)
@@ -44,11 +38,11 @@ def find_sure_date(
     chances: of the months, and last of none of them.
   """
   chances, num_months = chances.astype(float), len(calendar)
-  if chances[-1] >= SURE:
+  if chances[-1] >= certainty_levels.NAMED:
     span = num_months, num_months
     return _make(calendar, OUTSIDE, *span, float(chances[-1]), printed_reigns)
   best = int(chances[:-1].argmax())
-  if chances[best] >= SURE:
+  if chances[best] >= certainty_levels.NAMED:
     chance = float(chances[best])
     return _make(calendar, MONTH, best, best, chance, printed_reigns)
   starts = np.append(find_year_starts(calendar), num_months)
@@ -61,19 +55,19 @@ def find_sure_date(
   of_season = first + np.flatnonzero(seasons == season)
   # Leap months and changes of the calendar can break a season in two.
   is_whole = len(of_season) == of_season[-1] - of_season[0] + 1
-  if by_season[season] >= SURE and is_whole:
+  if by_season[season] >= certainty_levels.NAMED and is_whole:
     span = int(of_season[0]), int(of_season[-1])
     chance = float(by_season[season])
     return _make(calendar, SEASON, *span, chance, printed_reigns)
-  if sums[year] >= SURE:
+  if sums[year] >= certainty_levels.NAMED:
     chance = float(sums[year])
     return _make(calendar, YEAR, first, last, chance, printed_reigns)
   order = np.argsort(-sums, kind="stable")
-  number = int((np.cumsum(sums[order]) < _INTERVAL).sum()) + 1
+  number = int((np.cumsum(sums[order]) < certainty_levels.ALMOST).sum()) + 1
   low, high = int(order[:number].min()), int(order[:number].max())
   if high - low < min(_MAX_YEARS, len(sums) // 2):
     chance = float(sums[low : high + 1].sum())
-    if chance >= _INTERVAL:
+    if chance >= certainty_levels.ALMOST:
       first, last = int(starts[low]), int(starts[high + 1]) - 1
       return _make(calendar, INTERVAL, first, last, chance, printed_reigns)
   return SureDate(

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import database, events, ranking
+from ctd_jax.index import answers, database, events, ranking
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.question_calendar import Question, QuestionError
 from ctd_jax.index.ranking import Ranking, TimeQuery
@@ -469,14 +469,17 @@ def mask_kinds(
   """Returns work id -> mask of its records of some kinds; None if all are.
 
   Args:
-    kinds: None for all but headings.
+    kinds: as in the data, or in a reader's words; None for all but headings.
   """
   known = index.kinds
+  names = {answers.name_kind(kind): kind for kind in known}
   for kind in kinds or ():
-    if kind not in known:
+    if kind not in known and kind not in names:
       raise QuestionError(
-        f"kind {kind!r}: no record has it; the index has {', '.join(known)}"
+        f"kind {kind!r}: no record has it; the index has {', '.join(names)}"
       )
+  if kinds is not None:
+    kinds = [names.get(kind, kind) for kind in kinds]
   wanted = [
     kind
     for kind in known

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ctd_jax.chronology import reigns
-from ctd_jax.dating.passages.passages import PassageDates
+from ctd_jax.dating.passages.passages import PassageCopy, PassageDates
 from ctd_jax.index import (
   answers,
   calendars,
@@ -155,25 +155,37 @@ def _list_parallels(
     index.connection, list(reason_of)[: max(MAX_PARALLELS, len(copies))]
   )
   return tuple(
-    Parallel(
-      row=record.row,
-      record_id=record.record_id,
-      work=(work := index.work_of(record.row)).name,
-      title=work.title or work.name,
-      text=record.text,
-      place=record.place or "",
-      date=record_answers.make_record_date(index, record),
-      expert=reason_of[record.row]["expert"],
-      copied=copies[record.row].share if record.row in copies else 0.0,
-      is_exact=record.row in copies and copies[record.row].is_exact,
-      weight=reason_of[record.row]["weight"],
-      share=(
-        max(reason_of[record.row]["weight"], 0) / speaking_for
-        if speaking_for
-        else 0.0
-      ),
+    _make_parallel(
+      index, it, reason_of[it.row], copies.get(it.row), speaking_for
     )
-    for record in records
+    for it in records
+  )
+
+
+def _make_parallel(
+  index: IndexFolder,
+  record: database.IndexRecord,
+  reason: dict[str, Any],
+  copy: PassageCopy | None,
+  speaking_for: float,
+) -> Parallel:
+  work, weight = index.work_of(record.row), reason["weight"]
+  date = record_answers.make_record_date(index, record)
+  return Parallel(
+    row=record.row,
+    record_id=record.record_id,
+    work=work.name,
+    title=work.title or work.name,
+    text=record.text,
+    place=record.place or "",
+    date=date,
+    expert=reason["expert"],
+    copied=copy.share if copy else 0.0,
+    is_exact=copy is not None and copy.is_exact,
+    weight=weight,
+    share=max(weight, 0) / speaking_for if speaking_for else 0.0,
+    edition=index.editions.get(work.work_id, ""),
+    citation=record_answers.cite_record(index, record, date.sure),
   )
 
 

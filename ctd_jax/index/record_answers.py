@@ -31,6 +31,7 @@ from ctd_jax.dating.experts import date_features
 from ctd_jax.index import (
   answers,
   calendars,
+  certainty_levels,
   database,
   date_levels,
   ranking,
@@ -45,13 +46,11 @@ from ctd_jax.utils.notes import Note
 WORDING = ("parallels", "known", "copies")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
-_SURE = 0.9  # of a time named without its chance
 MIN_YEAR_MASS = 0.1  # in the year of the supported month
 _MAX_PROBABILITY = 1 - 1e-6  # so that log odds are finite
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
 _MAX_MONTHS = 5  # named by a reason
-_SURE_NEIGHBOUR = 0.9  # probability of a neighbour that is named
 _NEAR = 3  # records; beyond, the distance is given
 _NAMES_OF_STATEMENTS = {
   "months": "season",
@@ -112,9 +111,8 @@ def _describe_date(
   sure = _find_sure_date(index, record.row)
   if sure.name:
     chance = answers.format_chance(sure.probability)
-    return (
-      sure.name if sure.probability >= _SURE else f"{sure.name}, p {chance}"
-    )
+    is_sure = sure.probability >= certainty_levels.ALMOST
+    return sure.name if is_sure else f"{sure.name}, p {chance}"
   if year_mass >= MIN_YEAR_MASS:
     return Note("problem.text.year", chance=answers.format_chance(year_mass))
   return Note("problem.text.unsure")
@@ -446,7 +444,7 @@ def make_answer_record(
     highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
     edition=index.editions.get(work.work_id, ""),
-    citation=str(cite_record(index, record, date.sure)),
+    citation=cite_record(index, record, date.sure),
     is_near=ranked.is_near,
     event=event,
   )
@@ -547,7 +545,7 @@ def _find_neighbours(
         work.rows[0],
         work.rows[-1],
         database.HEADING,
-        _SURE_NEIGHBOUR,
+        certainty_levels.ALMOST,
         len(index.calendar),
       ),
     ).fetchone()

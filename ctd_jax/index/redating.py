@@ -245,9 +245,9 @@ def write_changes(report: RedateReport, path: pathlib.Path) -> None:
     return
   rows = [_flatten(change) for change in report.changes]
   columns = [*rows[0]] if rows else ["work", "record_id"]
-  files.write_text(
-    path, answer_files.format_rows(rows, columns, suffix.removeprefix("."))
-  )
+  table = answer_files.format_rows(rows, columns, suffix.removeprefix("."))
+  mark = output.BYTE_ORDER_MARK * (suffix == f".{answer_files.CSV}")
+  files.write_text(path, mark + table)
 
 
 def check_path(path: pathlib.Path) -> None:

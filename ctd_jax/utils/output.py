@@ -73,6 +73,9 @@ def format_table(
   return "\n".join([*text_lines, ""])
 
 
+BYTE_ORDER_MARK = "\ufeff"  # without it Excel reads Han characters wrong
+
+
 def format_delimited(
   header: Sequence[str],
   rows: Iterable[Sequence[Any]],

@@ -6,24 +6,10 @@ from typing import Any
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import western
-from ctd_jax.index import date_levels
+from ctd_jax.index import certainty_levels, date_levels
 from ctd_jax.index.answers import PassageDate, RecordDate
-from ctd_jax.utils import notes
 from ctd_jax.web.served_index import ServedIndex
 
-# Least probability -> code of how sure a date is.
-_DEGREES = (
-  (0.98, "certain"),
-  (0.9, "almost"),
-  (0.7, "probable"),
-  (0.5, "even"),
-)
-_MIN_NAMED = 0.5  # probability of a month that is named
-_YEAR = re.compile(r"(\d+) (BCE|CE)(?![A-Za-z])")
-_ERAS = {
-  notes.TRADITIONAL: {"BCE": "公元前", "CE": "公元"},
-  notes.SIMPLIFIED: {"BCE": "公元前", "CE": "公元"},
-}
 # A weight in the notes of older indexes: 我桃谷 +2.66.
 _WEIGHT = re.compile(r" [+-]\d+\.\d+(?=、|…|$)")
 _STRONG, _SLIGHT = 2.3, 0.2  # weights; of tenfold odds, and hardly any
@@ -52,7 +38,7 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
     return ToldDate(month["name"], "", "", "sure.outside", {})
   sure = date.sure
   if sure.level == date_levels.MONTH:
-    code = f"sure.month.{_find_degree(chance)}"
+    code = f"sure.month.{certainty_levels.find_degree(chance)}"
     if isinstance(date, RecordDate) and date.is_fixed:
       code = "sure.reader"
     elif isinstance(date, RecordDate) and date.known is not None:
@@ -61,7 +47,8 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
     path = f"/month/{sure.first}"
     return ToldDate(month["name"], date.common_era, path, code, names)
   if sure.level in (date_levels.SEASON, date_levels.YEAR):
-    code = f"sure.{sure.level}.{_find_degree(sure.probability)}"
+    degree = certainty_levels.find_degree(sure.probability)
+    code = f"sure.{sure.level}.{degree}"
     path = f"/year/{sure.first}"
     return ToldDate(sure.name, sure.common_era, path, code, {})
   first, last = _find_years(served, date)
@@ -71,10 +58,6 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
   values = dict(zip(("first", "last"), years, strict=True))
   path = f"/year/{month['ordinal']}"
   return ToldDate(" – ".join(years), "", path, code, values)
-
-
-def _find_degree(chance: float) -> str:
-  return next(name for least, name in _DEGREES if chance >= least)
 
 
 def _find_years(
@@ -99,17 +82,7 @@ def number_month(served: ServedIndex, month: dict[str, Any]) -> tuple[str, ...]:
 
 def find_degree(chance: float) -> str:
   """Returns the code of how sure a time with a probability is."""
-  if chance < _MIN_NAMED:
-    return "sure.possible" if chance >= 0.1 else "sure.hardly"
-  return f"sure.{_find_degree(chance)}"
-
-
-def write_years(language: str, text: str) -> str:
-  """Returns a text whose common-era years are as a language writes them."""
-  eras = _ERAS.get(language)
-  if eras is None:
-    return text
-  return _YEAR.sub(lambda match: f"{eras[match[2]]}{match[1]}年", text)
+  return f"sure.{certainty_levels.find_degree(chance)}"
 
 
 def list_reasons(reasons: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:

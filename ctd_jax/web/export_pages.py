@@ -14,7 +14,13 @@ from starlette.responses import Response
 from ctd_jax.index import answer_files, asking
 from ctd_jax.index.answers import Answer
 from ctd_jax.index.question_calendar import PASSAGE
-from ctd_jax.web import month_page, queries, record_page, search_page
+from ctd_jax.web import (
+  month_page,
+  queries,
+  record_page,
+  rendering,
+  search_page,
+)
 from ctd_jax.web.month_page import Month
 from ctd_jax.web.rendering import EXPORT_FORMATS, EXPORT_PREFIX
 from ctd_jax.web.requests import PageError, endpoint, settings_of
@@ -105,7 +111,8 @@ def _send(request: Request, served: ServedIndex, answer: Answer) -> Response:
       "format", suffix[1:], ", ".join(it[1:] for it in EXPORT_FORMATS)
     )
   records = asking.list_records(served.index, answer)
-  content = answer_files.write_answer(answer, suffix, records)
+  language = rendering.find_language(request)
+  content = answer_files.write_answer(answer, suffix, records, language)
   name = answer_files.name_file(answer, suffix)
   return Response(
     content,

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, Int32, UInt8
 
 from ctd_jax.index import database
+from ctd_jax.index.certainty_levels import ALMOST, EVEN
 from ctd_jax.index.ranking import Ranking
 from ctd_jax.web import queries, timeline
 from ctd_jax.web.queries import PageQuery
@@ -21,7 +22,7 @@ WORK, REIGN, DECADE, KIND, CERTAINTY = FACETS = (
   *("work", "reign", "decade", "kind", "certainty"),
 )
 # Least probabilities, surest first, with their codes.
-_CERTAINTIES = ((0.9, "sure"), (0.5, "likely"), (0.0, "unsure"))
+_CERTAINTIES = ((ALMOST, "sure"), (EVEN, "likely"), (0.0, "unsure"))
 
 
 @dataclasses.dataclass(frozen=True)

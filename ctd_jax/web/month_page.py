@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.index import calendars, database, events, record_answers
+from ctd_jax.index.certainty_levels import EVEN
 from ctd_jax.web import corrections, rendering
 from ctd_jax.web.requests import PageError, endpoint
 from ctd_jax.web.served_index import ServedIndex
 
 MAX_RECORDS = 300  # shown on the page of a month
 MAX_DOUBTFUL = 40
-_MIN_PROBABILITY = 0.5  # to stand in a column of the month
 _MIN_DOUBT = 0.05  # to be listed below the columns
 _MAX_MONTHS = 96  # months in the cache, up to 200 kB each
 router = APIRouter(include_in_schema=False)
@@ -174,7 +174,7 @@ def _find_records(
       continue
     chance = chances[row]
     is_best = best_month == ordinal
-    (certain if is_best or chance >= _MIN_PROBABILITY else doubtful).append(
+    (certain if is_best or chance >= EVEN else doubtful).append(
       MonthRecord(row, index.work_of(row).name, text, kind, chance, date_end)
     )
   return certain, sorted(doubtful, key=lambda it: (-it.probability, it.row))

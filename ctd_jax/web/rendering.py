@@ -30,7 +30,14 @@ from starlette.responses import (
 )
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import answer_files, answers, calendars, charts, ranking
+from ctd_jax.index import (
+  answer_files,
+  answers,
+  calendars,
+  certainty_levels,
+  charts,
+  ranking,
+)
 from ctd_jax.index.answers import clean
 from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.question_calendar import QuestionError
@@ -83,7 +90,7 @@ def load_messages() -> Mapping[str, Mapping[str, str]]:
 def translate(language: str, name: str, /, **values: Any) -> str:
   """Returns a message with its values filled in."""
   words = {name: notes.write(it, language) for name, it in values.items()}
-  return certainty.write_years(
+  return reigns.write_years(
     language, load_messages()[name][language].format(**words)
   )
 
@@ -91,7 +98,9 @@ def translate(language: str, name: str, /, **values: Any) -> str:
 def translate_term(language: str, group: str, term: str) -> str:
   """Returns the name of a value such as a kind, or the value if it has none."""
   message = load_messages().get(f"{group}.{term.replace(' ', '_')}")
-  return message[language] if message else term
+  if message is None:
+    return notes.write(notes.of_term(group, term), language)
+  return message[language]
 
 
 def write_note(
@@ -101,7 +110,7 @@ def write_note(
   if isinstance(note, Mapping):
     note = notes.from_json(note)
   text = certainty.drop_weights(clean(notes.write(note, language)))
-  text = markupsafe.escape(certainty.write_years(language, text))
+  text = markupsafe.escape(reigns.write_years(language, text))
   if language == ENGLISH or isinstance(note, Note):
     return text
   return markupsafe.Markup('<span lang="{}">{}</span>').format(ENGLISH, text)
@@ -302,7 +311,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
       of_term=notes.of_term,
       of_calendar=notes.of_calendar,
       sentence=functools.partial(write_sentence, language),
-      era=functools.partial(certainty.write_years, language),
+      era=functools.partial(reigns.write_years, language),
       sure=functools.partial(write_certainty, language),
       month_name=functools.partial(_name_month, language),
       saved_policy=_SAVED_POLICY,
@@ -336,6 +345,7 @@ def _environment() -> jinja2.Environment:
   }
   environment.globals |= {
     "degree": certainty.find_degree,
+    "almost": certainty_levels.ALMOST,
     "list_reasons": certainty.list_reasons,
     "static": link_static,
     "split_marks": split_marks,
@@ -474,8 +484,8 @@ def answer_error(request: Request, error: Exception) -> Response:
         note = note.values["problem"]  # the page shows the question itself
       meant = ""
       if isinstance(note, Note) and note.code in _OTHER_YEAR:
-        meant = certainty.write_years(language, note.values["other"])
-      problem = certainty.write_years(language, notes.write(note, language))
+        meant = reigns.write_years(language, note.values["other"])
+      problem = reigns.write_years(language, notes.write(note, language))
       return make_error_response(request, 422, problem, meant=meant)
     case DamagedIndexError():  # names files of the server: for its log
       logging.error("%s %s: %s", request.method, request.url.path, error)

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ctd_jax.index import asking, calendars, charts, matches
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
+from ctd_jax.index.certainty_levels import ALMOST, EVEN, POSSIBLE
 from ctd_jax.index.question_calendar import PASSAGE, Question
 from ctd_jax.web import (
   corrections,
@@ -34,7 +35,7 @@ from ctd_jax.web.served_index import ServedIndex
 
 router = APIRouter(include_in_schema=False)
 _MAX_READINGS = 6  # spans of a question that are offered to be read
-CONFIDENCES = (matches.MIN_PROBABILITY, 0.1, 0.5, 0.9)
+CONFIDENCES = (matches.MIN_PROBABILITY, POSSIBLE, EVEN, ALMOST)
 
 
 def rename_months(

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Int
 from markupsafe import Markup
 
+from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import western
 from ctd_jax.index import charts
 from ctd_jax.index.charts import ChartBand, ChartBar
-from ctd_jax.web import certainty, queries, rendering
+from ctd_jax.web import queries, rendering
 from ctd_jax.web.queries import PageQuery, TimelineBars
 from ctd_jax.web.served_index import ServedIndex
 
@@ -85,7 +86,7 @@ def _make_label(
   """Returns the label of a bar; the band below it names the reign."""
   if unit != queries.MONTH or western.is_western(served.index.calendar):
     years = bar.common_era.partition(" – ")[0]
-    return certainty.write_years(language, years)
+    return reigns.write_years(language, years)
   reign = int(served.remember(find_reigns, "")[bar.first])
   return bar.name.removeprefix(name_reign(served, reign))
 
@@ -148,7 +149,7 @@ def _find_bands(
         first=float(places[0, number]),
         end=float(places[1, number]),
         names=(names[start], _shorten(names[start], states[rows[start]])),
-        title=certainty.write_years(language, f"{names[start]} ({years})"),
+        title=reigns.write_years(language, f"{names[start]} ({years})"),
         href=link(first, last),
       )
     )

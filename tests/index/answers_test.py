@@ -161,6 +161,8 @@ def test_table_has_a_row_for_each_result(answer, table_format):
   if answer.results or answer.is_empty:
     header = text.splitlines()[0].split(delimiter)
     assert header == list(answer_files._RECORD_COLUMNS)
+  if rows and not answer.understood.readings:
+    assert all(row["title"] and row["citation"] for row in rows)
   for row, record in zip(rows, answer.results, strict=False):
     assert row["record_id"] == record.record_id
     assert None not in row.values()
@@ -186,6 +188,7 @@ def test_passage_is_answered_with_years_and_parallels(index):
   assert str(known["note"]).startswith("shares wording with 「")
   assert "(魯隱公元年五月)" in str(known["note"])
   assert dates.parallels[0].share == pytest.approx(0.75)
+  assert str(dates.parallels[0].citation) == str(index.record(3).citation)
   total = sum(reason["weight"] for reason in dates.reasons)
   assert total == pytest.approx(dates.log_odds - dates.prior_log_odds)
   assert sum(chance for _, chance in dates.curve) == pytest.approx(

@@ -1,5 +1,6 @@
 """Answers as files: formats, names, and citations with edited titles."""
 
+import codecs
 import csv
 import dataclasses
 import io
@@ -50,7 +51,9 @@ def test_every_answer_can_be_written(index, suffix, question):
 
 
 def test_tables_hold_texts_that_are_no_formulas(index):
-  text = write(index, "魯隱公元年四月", ".csv").decode()
+  written = write(index, "魯隱公元年四月", ".csv")
+  assert written.startswith(codecs.BOM_UTF8)  # or Excel garbles Han characters
+  text = written.decode("utf-8-sig")
   rows = list(csv.DictReader(io.StringIO(text)))
   starts = [row["text"][:2] for row in rows]
   assert starts == ["'=", "'+", "'-", "'@"]
@@ -63,8 +66,9 @@ def test_tables_hold_texts_that_are_no_formulas(index):
   cells = [sheet.cell(row, column) for row in range(2, sheet.max_row + 1)]
   assert [cell.data_type for cell in cells] == ["s"] * 4
   assert cells[0].value == HOSTILE[0][0]
-  year = sheet.cell(2, header.index("common_era_year") + 1)
+  year = sheet.cell(2, header.index("astronomical_year") + 1)
   assert (year.data_type, year.value) == ("n", -721)
+  assert sheet.cell(2, header.index("common_era") + 1).value == "722 BCE"
   about = dict(book["about"].iter_rows(values_only=True))
   assert "characters left out of long cells" not in about
   assert about["question"] == "魯隱公元年四月"
@@ -94,13 +98,25 @@ def test_references_and_tei_have_every_record(index):
 
 
 def test_citation_has_work_place_and_edition_but_no_address(index):
-  cited = index.record(1).citation
+  cited = str(index.record(1).citation)
   assert cited.startswith(
     "《春秋》, annals.txt:1, annals-0. 某氏刊本，卷一. "
     "Dated 魯隱公元年四月 (722 BCE)"
   )
   assert str(index.folder) not in cited
   assert index.record(3).title == "Notes"  # as the source says
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".bib", ".xml"])
+def test_citations_are_in_the_language_asked_for(index, suffix):
+  answer = index.ask("魯隱公元年四月")
+  for language, years in (("en", "722 BCE"), ("zh-Hant", "公元前722年")):
+    written = answer_files.write_answer(answer, suffix, language=language)
+    cited = re.search(
+      "某氏刊本，卷一[.。] ?.*?據原編|by the edition", written.decode()
+    )
+    assert ("據原編" in cited[0]) == (language == "zh-Hant")
+    assert f"({years})" in written.decode()
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,13 @@ def test_ambiguous_name_lists_what_it_may_mean(index):
   assert not answer.is_empty
 
 
+def test_kinds_have_names_for_readers(eclipses):
+  answer = eclipses.ask("日有食之", kinds=["commentary"])
+  assert [record.kind for record in answer.results] == ["neg_comment"]
+  assert "· commentary" in str(answer)
+  assert "neg_comment" not in str(answer)
+
+
 def test_rows_of_many_questions_are_those_of_each(index):
   rows, scores = index.rank(["魯隱公元年五月", "魯隱公二年四月"], 3)
   assert rows[:, 0].tolist() == [3, 5]

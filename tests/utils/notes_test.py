@@ -45,7 +45,15 @@ ELSEWHERE = re.compile(
   r"|there is no day|: damaged|only its owner"
 )
 # Codes that are put together from a group and a value.
-GROUPS = ("statement", "step", "unit", "xml", "note.far", "note.left_out")
+GROUPS = (
+  "statement",
+  "kind",
+  "step",
+  "unit",
+  "xml",
+  "note.far",
+  "note.left_out",
+)
 GROUPS += (
   "problem.warning.more",
   "problem.owner",

@@ -36,7 +36,7 @@ COLUMNS = (
   "year",
   "month",
   "leap_month",
-  "common_era_year",
+  "astronomical_year",
   "common_era",
   "precision",
   "not_before",
@@ -59,7 +59,6 @@ COLUMNS = (
   "contradicted",
   "text",
 )
-_BYTE_ORDER_MARK = "\ufeff"
 # Whatever some reader of lines takes for the end of one, and the tab.
 _SEPARATORS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
@@ -75,7 +74,7 @@ def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
 def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
   """Returns a table of `COLUMNS` as CSV, with `bom` for some spreadsheets."""
   table = output.format_delimited(COLUMNS, map(_list_cells, rows), ",")
-  return _BYTE_ORDER_MARK * bom + table
+  return output.BYTE_ORDER_MARK * bom + table
 
 
 def format_dates_jsonl(rows: Iterable[DatedSection]) -> str:

@@ -358,7 +358,7 @@ def test_tsv_has_a_line_for_each_section_and_numbers_that_sort(rows):
   for column in ("year", "month", "first_julian_day", "last_julian_day"):
     assert all(row[column].isdecimal() for row in table[:4])
   expected = {
-    "common_era_year": "311",
+    "astronomical_year": "311",
     "first_julian_day": "1834844",
     "julian_day": "1834844",
     "julian_date": "0311-07-13",
