@@ -228,7 +228,7 @@ setuptools.setup(
     "ctd_jax": [
       "evaluation/report_page.html",
       "index/answer.schema.json",
-      "index/answer.tei.xml",
+      "index/records.tei.xml",
       "index/answer_page.html",
       "py.typed",
       "training/device_speeds.tsv",

@@ -141,19 +141,19 @@ def _change(folder: pathlib.Path, runner_arguments: Sequence[str]) -> None:
     print(f"{table}: {imported}")
     problems += imported.refused
   if values.redate:
-    from ctd_jax.index import redating
+    from ctd_jax.index import date_changes, redating
 
     _check_alone("redate")
     changes = values.changes and pathlib.Path(values.changes).expanduser()
     if changes:
-      redating.check_path(changes)
+      date_changes.check_path(changes)
     redated = redating.redate_index(folder)
     result = redated.build
     report = msgspec.structs.replace(redated.report, is_dry=values.dry_run)
     if result is not None:
-      print(redating.format_changes(report), end="")
+      print(date_changes.format_changes(report), end="")
     if changes:
-      redating.write_changes(report, changes)
+      date_changes.write_changes(report, changes)
     problems += redated.problems
     if result is None and not redated.problems:
       print(f"{folder}: the dates of every work include its corrections")

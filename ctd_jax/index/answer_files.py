@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ctd_jax.dating.chronicle import tei_output
-from ctd_jax.index import answers, charts
+from ctd_jax.index import answers, charts, records_tei
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate
+from ctd_jax.index.records_tei import DatedText
 from ctd_jax.utils import notes, output
 
 CSV, TSV = FORMATS = ("csv", "tsv")
@@ -193,17 +194,32 @@ def _describe_answer(answer: Answer) -> Iterator[tuple[str, Any]]:
 
 
 def _format_tei(answer: Answer, records: Sequence[AnswerRecord]) -> str:
-  template = output.open_templates("index").get_template("answer.tei.xml")
-  return template.render(
-    name=name_file(answer, "").replace("_", " "),
-    groups=[
-      (event, list(group))
+  return records_tei.format_records(
+    name_file(answer, "").replace("_", " "),
+    "the records of an answer",
+    dict.fromkeys(record.title for record in records),
+    [
+      (
+        {"type": "event", "n": event} if event is not None else {},
+        "",
+        [_describe_record(record) for record in group],
+      )
       for event, group in itertools.groupby(records, lambda it: it.event)
     ],
-    about=list(_describe_answer(answer)),
-    titles=[*dict.fromkeys(record.title for record in records)],
-    clean=tei_output.replace_forbidden,
-    date=tei_output.format_custom_date,
+    _describe_answer(answer),
+  )
+
+
+def _describe_record(record: AnswerRecord) -> DatedText:
+  month = record.date.month
+  grade = {"cert": tei_output.grade(record.date.probability)}
+  return DatedText(
+    record.record_id,
+    record.place,
+    record.text,
+    records_tei.describe_date(month["name"], month, month) | grade,
+    record.title,
+    record.citation,
   )
 
 

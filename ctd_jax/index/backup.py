@@ -32,11 +32,10 @@ from ctd_jax.index import (
   manifest,
   repair,
 )
-from ctd_jax.index.building.sources import SourceRequest
+from ctd_jax.index.building.sources import DatedWith, SourceRequest
 from ctd_jax.index.building.staged_works import (
   DATE_COLUMNS,
   TEXT_COLUMNS,
-  DatedWith,
 )
 from ctd_jax.index.manifest import Manifest, ManifestFile
 from ctd_jax.index.repair import RepairResult

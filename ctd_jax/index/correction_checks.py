@@ -22,8 +22,8 @@ from ctd_jax.index import (
   record_answers,
 )
 from ctd_jax.index.answers import Span
-from ctd_jax.index.building import staged_works
-from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.building import sources
+from ctd_jax.index.building.sources import DatedWith
 from ctd_jax.index.corrections import Correction, hash_texts
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
@@ -102,7 +102,7 @@ def find_months(
   index: IndexFolder, work: IndexedWork, date: str
 ) -> Bool[np.ndarray, " K"]:
   """Returns the months that a date names by the calendar of a work."""
-  rows = staged_works.read_dated_with(work).reigns
+  rows = sources.read_dated_with(work).reigns
   part = index.calendar.select_reigns(rows)
   return part.mark(correction_dates.find_months(date, part.calendar))
 
@@ -111,7 +111,7 @@ def check_fixed_rows(
   index: IndexFolder, work: IndexedWork, rows: range
 ) -> None:
   """Raises ValueError if --fixed dates one of the records."""
-  dated_with = read_dated_with(index, work)
+  dated_with = sources.read_dated_with(work)
   if dated_with.fixed is None:
     return
   record_of = dict(
@@ -158,13 +158,6 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
   raise ValueError(Note("problem.correction.work", name=name, names=names))
 
 
-def read_dated_with(
-  index: IndexFolder, work: IndexedWork | None
-) -> DatedWith | None:
-  """Returns the inputs that a work was dated with; None without a work."""
-  return work and staged_works.read_dated_with(work)
-
-
 def find_state(
   correction: Correction,
   dated_with: DatedWith | None,
@@ -200,7 +193,7 @@ def count_pending(index: IndexFolder) -> dict[str, int]:
     if work.name not in corrected:
       continue
     active = {row.correction_id for row in index.corrections.active(work.name)}
-    dated_with = read_dated_with(index, work)
+    dated_with = sources.read_dated_with(work)
     applied = {*dated_with.corrections}
     # One that was left out has changed nothing, and neither does undoing it.
     new = active - applied - {*dated_with.left_out}

@@ -22,20 +22,24 @@ from typing import Any
 
 import numpy as np
 
+from ctd_jax import __version__
 from ctd_jax.dating.chronicle import fixed_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.index import (
   answer_files,
+  calendars,
   correction_checks,
-  correction_tei,
   database,
   record_answers,
+  records_tei,
 )
-from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.building import sources
+from ctd_jax.index.building.sources import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
 from ctd_jax.index.corrections import Correction, LocatedCorrection
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.records_tei import DatedText
 from ctd_jax.utils import files, notes, output
 from ctd_jax.utils.notes import Note
 
@@ -93,8 +97,7 @@ def export_corrections(
   if export_format in (CSV, JSONL):
     works = {row.correction.work: row.work for row in located}
     dated_with = {
-      name: correction_checks.read_dated_with(index, work)
-      for name, work in works.items()
+      name: sources.read_dated_with(work) for name, work in works.items()
     }
     rows = [
       _describe(index, row, dated_with[row.correction.work]) for row in located
@@ -110,7 +113,7 @@ def export_corrections(
   kept = [row for row in active if not row.problem]
   problems = [(row.correction, row.problem) for row in active if row.problem]
   if export_format == TEI:
-    content = correction_tei.format_corrections(index, kept)
+    content = _format_tei(index, kept)
   else:
     problems += [
       (row.correction, Note("problem.correction.dataset"))
@@ -233,6 +236,44 @@ def _describe(
       "common_era": record_answers.format_years(index, months[0], months[-1]),
     }
   return {name: values[name] for name in COLUMNS}
+
+
+def _format_tei(index: IndexFolder, rows: Sequence[LocatedCorrection]) -> str:
+  """Returns the corrected records, a division per work."""
+  names = dict.fromkeys(row.correction.name for row in rows)
+  readers = {name: f"reader-{it}" for it, name in enumerate(names, start=1)}
+  groups: dict[str, list[DatedText]] = {}
+  for row in sorted(rows, key=lambda row: row.records[0].row):
+    date = _describe_date(index, row) | {
+      "cert": "high",
+      "evidence": "external",
+      "resp": f"#{readers[row.correction.name]}",
+    }
+    groups.setdefault(row.work.name, []).extend(
+      DatedText(it.record_id, it.place, it.text, date, note=row.correction.note)
+      for it in row.records
+    )
+  titles = {row.work.name: row.title for row in rows}
+  return records_tei.format_records(
+    f"Corrected dates of {', '.join(titles.values()) or 'no work'}",
+    f"{len(rows)} corrections, written by ctd_jax {__version__}",
+    titles.values(),
+    [({"n": name}, titles[name], texts) for name, texts in groups.items()],
+    readers=readers,
+  )
+
+
+def _describe_date(
+  index: IndexFolder, row: LocatedCorrection
+) -> dict[str, str | None]:
+  reigns = row.work.printed_reigns
+  spans = record_answers.find_spans(index, row.months, reigns)
+  first, last = (
+    calendars.describe_month(index.calendar, row.months[place], reigns)
+    for place in (0, -1)
+  )
+  name = "; ".join(span.name for span in spans)
+  return records_tei.describe_date(name, first, last)
 
 
 def _format_fixed(

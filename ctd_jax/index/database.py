@@ -283,7 +283,7 @@ class IndexedWork:
   added: str  # ISO 8601
   records_sha256: str  # of the texts of its rows in `records`
   dates_sha256: str  # of all columns of these, besides row and work
-  dated_with: str  # JSON of `staged_works.DatedWith`
+  dated_with: str  # JSON of `sources.DatedWith`
 
   @property
   def rows(self) -> range:

@@ -108,7 +108,7 @@ def _describe_date(
   index: IndexFolder, record: database.IndexRecord, year_mass: float
 ) -> str | Note:
   """Returns the time of a record that is sure, else what is known of it."""
-  sure = _find_sure_date(index, record.row)
+  sure = find_sure_date(index, record.row)
   if sure.name:
     chance = answers.format_chance(sure.probability)
     is_sure = sure.probability >= certainty_levels.ALMOST
@@ -118,7 +118,8 @@ def _describe_date(
   return Note("problem.text.unsure")
 
 
-def _find_sure_date(index: IndexFolder, row: int) -> answers.SureDate:
+def find_sure_date(index: IndexFolder, row: int) -> answers.SureDate:
+  """Returns the narrowest time of a record that is sure enough to be named."""
   work = index.work_of(row)
   arrays, position = index.posteriors_of(work).arrays, row - work.first_row
   chances = np.append(arrays.p_months(position), arrays.outside[position])
@@ -398,7 +399,7 @@ def make_record_date(
     month=calendars.describe_month(index.calendar, record.best_month, reigns),
     common_era=format_years(index, record.best_month, record.best_month),
     probability=record.best_probability,
-    sure=_find_sure_date(index, record.row),
+    sure=find_sure_date(index, record.row),
     outside=float(posteriors.outside[position]),
     credible_50=describe(posteriors.credible_months(position, 0.5)),
     credible_90=describe(posteriors.credible_months(position, 0.9)),

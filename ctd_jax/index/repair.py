@@ -41,11 +41,10 @@ from ctd_jax.index.building import (
   vector_building,
 )
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.building.sources import SourceRequest, SourceWork
+from ctd_jax.index.building.sources import DatedWith, SourceRequest, SourceWork
 from ctd_jax.index.building.staged_works import (
   DATE_COLUMNS,
   TEXT_COLUMNS,
-  DatedWith,
   StagedWork,
 )
 from ctd_jax.index.corrections import Correction, CorrectionStore

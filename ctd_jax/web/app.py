@@ -214,8 +214,6 @@ def _read_ahead(served: ServedIndex) -> None:
     _ = served.index.work_order
     served.find_density((), ())
     facets.read_ahead(served)
-    from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
-
     # For the reasons of printed days; computing them takes a second.
     _ = served.index.calendar.day_chances
   except (OSError, ValueError) as error:

@@ -33,7 +33,7 @@ from starlette.responses import (
 
 from ctd_jax.index.answers import clean
 from ctd_jax.index.corrections import CorrectionStore
-from ctd_jax.index.redating import RedateReport
+from ctd_jax.index.date_changes import RedateReport
 from ctd_jax.utils import files
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import job_files, rendering, requests, served_index

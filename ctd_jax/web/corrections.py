@@ -7,7 +7,8 @@ from typing import Any
 from ctd_jax.dating.chronicle.written_dates import AmbiguousDateError
 from ctd_jax.index import correction_checks, database, record_answers
 from ctd_jax.index import corrections as corrections_lib
-from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.building import sources
+from ctd_jax.index.building.sources import DatedWith
 from ctd_jax.index.correction_checks import CheckedCorrection
 from ctd_jax.index.corrections import ConflictError, Correction
 from ctd_jax.utils import notes
@@ -100,7 +101,7 @@ def view_correction(
 def _read_dated_with(served: ServedIndex, name: str) -> DatedWith | None:
   """Returns what a work was dated with; None if the index has no such work."""
   works = {work.name: work for work in served.index.works}
-  return correction_checks.read_dated_with(served.index, works.get(name))
+  return sources.read_dated_with(works.get(name))
 
 
 def count_pending(served: ServedIndex) -> int:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index.building import staged_works
+from ctd_jax.index.building import sources
 from ctd_jax.web import (
   build_jobs,
   job_files,
@@ -115,7 +115,7 @@ def _has_works(served: ServedIndex, store: UploadStore, upload: Upload) -> bool:
   folder, index = store.folder_of(upload), served.index.folder
   for work in served.index.works:
     try:
-      source = staged_works.read_dated_with(work).source
+      source = sources.read_dated_with(work).source
     except ValueError as error:  # the work may come from the upload
       logging.warning("upload %s is kept: %s", upload.name, error)
       return True

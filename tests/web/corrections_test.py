@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from ctd_jax.index import correction_checks, database
-from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index import database
+from ctd_jax.index.building import sources
+from ctd_jax.index.building.sources import DatedWith
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.web import requests, served_index
 from ctd_jax.web.correction_pages import start_redating
@@ -438,5 +439,5 @@ def test_marks_of_corrections_that_count_or_are_left_out(
   writer, monkeypatch, state, text
 ):
   save(writer)
-  monkeypatch.setattr(correction_checks, "read_dated_with", lambda *_: state)
+  monkeypatch.setattr(sources, "read_dated_with", lambda *_: state)
   assert text in read(writer, "/month/20")

@@ -206,6 +206,7 @@ def test_bad_requests_are_answered_with_what_would_be_right(
   page = read(client, path, status)
   assert message in page
   assert f"HTTP {status}" in page or path.startswith("/static")
+  assert f"<title>{status}" not in page  # but words
 
 
 def test_failure_is_logged_under_the_number_that_the_page_has(

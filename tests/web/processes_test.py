@@ -19,10 +19,19 @@ import pytest
 from ctd_jax.utils import command_line
 from ctd_jax.web import app
 from ctd_jax.web.settings import WebSettings
+from tests.tools import processes
 from tests.web.conftest import wait_for
 
 _TOKEN = "0123456789abcdef"
 _SECONDS = 60
+
+
+@pytest.mark.parametrize("module", ["app", "agent_tools"])
+def test_serving_needs_no_jax(module):
+  if module == "agent_tools":
+    pytest.importorskip("mcp")
+  loaded = processes.list_loaded_modules(f"import ctd_jax.web.{module}")
+  assert "jax" not in loaded
 
 
 def test_index_is_opened_before_processes_are_started(tmp_path):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ctd_jax.index import redating
+from ctd_jax.index import date_changes
 from ctd_jax.index.asking import Index
 from ctd_jax.web import build_jobs
 from tests.index import corpora
@@ -104,15 +104,15 @@ def test_changes_that_a_stranger_wrote_are_left_out(writer, folder):
 
 
 def test_a_list_of_changes_lines_up():
-  month = redating.RecordMonth(
-    month="魯隱公元年三月",
+  month = date_changes.ToldDate(
+    name="魯隱公元年三月",
     common_era="722 BCE",
     probability=0.5,
     is_fixed=False,
   )
-  report = redating.RedateReport(
+  report = date_changes.RedateReport(
     changes=tuple(
-      redating.ChangedRecord(
+      date_changes.ChangedRecord(
         work="annals",
         title="魯史",
         record_id=str(number),
@@ -124,6 +124,6 @@ def test_a_list_of_changes_lines_up():
     ),
     num_records=30,
   )
-  lines = redating.format_changes(report).splitlines()
+  lines = date_changes.format_changes(report).splitlines()
   assert len(lines) == 1 + 20 + 1
   assert re.fullmatch(r"25 of 30 .*, 5 of them not shown", lines[-1])

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from ctd_jax.index.building import sources, staged_works
-from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.building import sources
+from ctd_jax.index.building.sources import DatedWith
 from tests.web.conftest import read_fields, send_files, wait_for
 
 TEXT = "隱公\n元年，春，王正月。\n三月，公及邾儀父盟于蔑。\n"
@@ -118,6 +118,6 @@ def test_upload_that_the_index_has_is_kept_whatever_its_job_says(
   uploads = client.app.state.uploads
   source = uploads.source_of(uploads.get("a"))
   state = DatedWith(source=sources.make_request(tmp_path / "index", source))
-  monkeypatch.setattr(staged_works, "read_dated_with", lambda _: state)
+  monkeypatch.setattr(sources, "read_dated_with", lambda _: state)
   assert send(client, "discard").status_code == 409
   assert uploads.get("a").state == "accepted"

@@ -134,7 +134,7 @@ def _format_date(row: DatedSection, printed: str) -> str:
     ),
     "datingMethod": f"#{_CALENDAR}",
     **({"calendar": f"#{_CALENDAR}"} if printed else {}),
-    "cert": _grade(row.months.probability),
+    "cert": grade(row.months.probability),
     "evidence": "external" if row.is_fixed else "internal",
     "resp": f"#{_EDITOR if row.is_fixed else _DECODER}",
   }
@@ -150,7 +150,8 @@ def format_custom_date(year: int, month: int, is_leap: bool) -> str:
   return f"{'-' * (year < 0)}{abs(year):04d}-{month:02d}{'L' * is_leap}"
 
 
-def _grade(probability: float) -> str:
+def grade(probability: float) -> str:
+  """Returns how sure a date is, as TEI names it."""
   if probability >= CERTAIN:
     return "high"
   return "low" if probability < DOUBTFUL else "medium"

@@ -41,9 +41,8 @@ from ctd_jax.index.building import (
 )
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.building.model_dating import LabelPool
-from ctd_jax.index.building.sources import SourceWork
+from ctd_jax.index.building.sources import DatedWith, SourceWork
 from ctd_jax.index.building.staged_works import (
-  DatedWith,
   StagedWork,
   StagingJob,
 )

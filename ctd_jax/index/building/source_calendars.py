@@ -29,11 +29,12 @@ from ctd_jax.dating.chronicle import (
 from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index import calendars, database
-from ctd_jax.index.building import staged_works, work_dating
+from ctd_jax.index.building import work_dating
 from ctd_jax.index.building.sources import (
   REIGNS_MARK,
   SourceRecord,
   SourceWork,
+  read_dated_with,
 )
 from ctd_jax.utils.notes import Note
 
@@ -173,8 +174,7 @@ def open_calendar(
     calendar = calendars.load_index_calendar(folder)
     with contextlib.closing(database.open_database(folder)) as connection:
       requests = [
-        staged_works.read_dated_with(work).source
-        for work in database.list_works(connection)
+        read_dated_with(work).source for work in database.list_works(connection)
       ]
     sources = [it.format_argument(folder) for it in requests if it]
     opened = BuildCalendar(

@@ -14,6 +14,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from ctd_jax import texts
 from ctd_jax.benchmark.benchmark import SPLITS
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index.database import TEXT
+from ctd_jax.index.database import DATABASE_FILE, TEXT, IndexedWork
 from ctd_jax.texts import TextError
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils import files
@@ -129,6 +130,34 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     else:
       works = _read_dataset(self.source, self.hidden_splits, self.data_dir)
     return [dataclasses.replace(work, request=self) for work in works]
+
+
+class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
+  """Inputs that a work was dated with, besides its text."""
+
+  source: SourceRequest | None = None
+  manner: str | None = None  # order or undated, if asked for
+  fixed: str | None = None  # path of the --fixed file
+  fixed_sha256: str | None = None
+  corrections: tuple[int, ...] = ()  # ids of those in the dates
+  # Id of a correction that fitted no record -> why.
+  left_out: dict[int, Any] = {}
+  # Hash of the names that the model dated together; "" of others.
+  beside: str = ""
+  # Rows of the reigns of its calendar; () for all of the index.
+  reigns: tuple[int, ...] = ()
+
+
+def read_dated_with(work: IndexedWork | None) -> DatedWith | None:
+  """Returns the inputs that a work was dated with; None without a work."""
+  if work is None:
+    return None
+  try:
+    return msgspec.json.decode(work.dated_with, type=DatedWith)
+  except msgspec.DecodeError as error:
+    raise ValueError(
+      f"{DATABASE_FILE}: how {work.name} was dated cannot be read ({error})"
+    ) from error
 
 
 def make_request(

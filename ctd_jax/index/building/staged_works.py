@@ -31,10 +31,10 @@ from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index import manifest, posteriors
 from ctd_jax.index.building import work_corrections, work_dating
-from ctd_jax.index.building.sources import SourceRequest, SourceWork
+from ctd_jax.index.building.sources import DatedWith, SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.corrections import Correction
-from ctd_jax.index.database import DATABASE_FILE, HEADING, MODEL, IndexedWork
+from ctd_jax.index.database import HEADING, MODEL
 from ctd_jax.index.manifest import ManifestFile
 from ctd_jax.index.vectors import VECTORS_FOLDER
 from ctd_jax.utils import files, output
@@ -68,22 +68,6 @@ _KEY_DIGITS = 12
 _MAX_NAME = 40  # characters of the folder's name
 _TEMPORARY = ".building-"
 _MAX_DATE = 60  # characters that a date has at the beginning of a text
-
-
-class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
-  """Inputs that a work was dated with, besides its text."""
-
-  source: SourceRequest | None = None
-  manner: str | None = None  # order or undated, if asked for
-  fixed: str | None = None  # path of the --fixed file
-  fixed_sha256: str | None = None
-  corrections: tuple[int, ...] = ()  # ids of those in the dates
-  # Id of a correction that fitted no record -> why.
-  left_out: dict[int, Any] = {}
-  # Hash of the names that the model dated together; "" of others.
-  beside: str = ""
-  # Rows of the reigns of its calendar; () for all of the index.
-  reigns: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,16 +141,6 @@ def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   if found != entries.keys() or any(manifest.find_damage(folder, entries)):
     return None
   return StagedWork(folder, columns, entries)
-
-
-def read_dated_with(work: IndexedWork) -> DatedWith:
-  """Returns the inputs that a work of an index was dated with."""
-  try:
-    return msgspec.json.decode(work.dated_with, type=DatedWith)
-  except msgspec.DecodeError as error:
-    raise ValueError(
-      f"{DATABASE_FILE}: how {work.name} was dated cannot be read ({error})"
-    ) from error
 
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
