@@ -23,6 +23,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pytrec_eval
+from absl import logging
 from jaxtyping import Float, Float32, Int
 
 from ctd_jax.utils import files
@@ -84,6 +85,11 @@ class Run:
 def run_file_name(system: str, split: str, gallery: str) -> str:
   """Returns run.<system>.<split>.<gallery>.trec."""
   return f"run.{system}.{split}.{gallery}.trec"
+
+
+def is_run_file_name(name: str) -> bool:
+  """Whether a file name has the form of `run_file_name`."""
+  return _FILE_NAME.fullmatch(name) is not None
 
 
 def is_valid_name(text: str) -> bool:
@@ -230,7 +236,9 @@ def read_run(
   """Returns the run of a TREC file, each ranking best first.
 
   Ranks are not read: the order is score (as float32) descending, then record
-  id ascending, and ties are then parted as in `write_run`.
+  id ascending, and ties are then parted as in `write_run`. A tag of another
+  program, such as `bm25`, names the system alone: the run is then taken as of
+  track T0, and a warning says so.
 
   Args:
     path: a file named run.<system>.<split>.<gallery>.trec, or any file if
@@ -256,12 +264,7 @@ def read_run(
     query_id, _, record_id, rank, score, line_tag = columns
     _parse_number(location, "rank", rank, int)
     if tag is None:
-      tag, fields = line_tag, line_tag.split(":")
-      if len(fields) != 3 or fields[1] not in TRACKS:
-        raise ValueError(
-          f"{location}: tag {tag!r} is not system:track:score_mode with a "
-          f"track among {', '.join(TRACKS)}"
-        )
+      tag, fields = line_tag, _parse_tag(location, line_tag)
     elif line_tag != tag:
       raise ValueError(
         f"{location}: tag {line_tag!r} differs from {tag!r} above"
@@ -288,6 +291,26 @@ def read_run(
       for query_id, ranking in scores_by_query.items()
     },
   )
+
+
+def _parse_tag(location: str, tag: str) -> tuple[str, str, str]:
+  """Returns system, track and score mode of a tag, ours or another's."""
+  system, *rest = tag.split(":")
+  if len(rest) == 2:
+    if rest[0] not in TRACKS:
+      raise ValueError(
+        f"{location}: tag {tag!r} is not system:track:score_mode with a "
+        f"track among {', '.join(TRACKS)}"
+      )
+    return system, *rest
+  logging.warning(
+    "%s: tag %r names no track; taken as %s (texts only). If the system read "
+    "more, write the tag as system:track:score_mode",
+    location,
+    tag,
+    TRACKS[0],
+  )
+  return _FORBIDDEN_CHARACTERS.sub("_", tag), TRACKS[0], "search"
 
 
 def sort_ranking(scores: Mapping[str, float]) -> Ranking:
@@ -326,11 +349,11 @@ def write_qrels(
 def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
   """Returns query -> relevant records of a TREC qrels file.
 
-  Lines of relevance 0 are judged and not relevant; they are left out.
+  Lines of relevance 0 or less are judged and not relevant; they are left out.
 
   Raises:
-    ValueError: if a line is malformed or repeated; the message names file and
-      line.
+    ValueError: if a line is malformed or repeated, where the message names file
+      and line; or if no record is relevant.
   """
   qrels: dict[str, list[str]] = {}
   judged_pairs = set()  # irrelevant ones too
@@ -338,18 +361,26 @@ def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     if (query_id, record_id) in judged_pairs:
       raise ValueError(f"{location}: {query_id} and {record_id} judged twice")
     judged_pairs.add((query_id, record_id))
-    if _parse_number(location, "relevance", relevance, int) > 0:
+    # Some tools write 1.0.
+    if _parse_number(location, "relevance", relevance, float) > 0:
       qrels.setdefault(query_id, []).append(record_id)
+  if not qrels:
+    raise ValueError(f"{path}: no line with a relevance above 0")
   return {query_id: tuple(records) for query_id, records in qrels.items()}
 
 
 def _read_columns(
   path: str | os.PathLike, num_columns: int
 ) -> Iterator[tuple[str, list[str]]]:
-  """Yields (file:line, columns) of a file with columns between white space."""
-  with files.as_path(path).open("r", encoding="utf-8") as file:
+  """Yields (file:line, columns) of a file with columns between white space.
+
+  A byte order mark and empty lines are passed over.
+  """
+  with files.as_path(path).open("r", encoding="utf-8-sig") as file:
     for number, line in enumerate(file, start=1):
       values = line.split()
+      if not values:
+        continue
       if len(values) != num_columns:
         raise ValueError(
           f"{path}:{number}: {len(values)} columns where {num_columns} are "
@@ -360,7 +391,10 @@ def _read_columns(
 
 def _parse_number(location: str, column: str, text: str, number_type: type):
   try:
-    return number_type(text)
+    number = number_type(text)
+    if number != number:  # NaN, which compares as nothing
+      raise ValueError
+    return number
   except ValueError:
     raise ValueError(
       f"{location}: {column} {text!r} is not a number ({number_type.__name__})"

@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int, UInt32
 from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import numerals, reigns, sexagenary
 from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.utils import unicode_text
 
 # Months that records are dated in, grouped by years.
 # An axis is what a dating model knows about a calendar: a month is an integer,
@@ -287,9 +288,9 @@ def cut_blocks(size: int, block_size: int) -> Iterator[slice]:
 
 
 def read_corpus(
-  texts: Sequence[str],
+  texts: Iterable[str],
   timeline: Timeline,
-  external_texts: Sequence[str] = (),
+  external_texts: Iterable[str] = (),
 ) -> Corpus:
   """Returns the records with the dates that their texts print.
 
@@ -298,9 +299,14 @@ def read_corpus(
     timeline: the calendar they are dated in.
     external_texts: texts outside the corpus; their citations count too
       (track T0+external).
+
+  Raises:
+    TypeError: if a text is no string.
   """
   return read_axis_corpus(
-    texts, MonthAxis.from_timeline(timeline), external_texts
+    unicode_text.list_texts(texts),
+    MonthAxis.from_timeline(timeline),
+    unicode_text.list_texts(external_texts, "external_texts"),
   )
 
 

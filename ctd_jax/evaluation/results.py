@@ -188,6 +188,18 @@ class ResultRow:
         )
 
 
+# What a line of `write_wide_table` is about.
+WIDE_COLUMNS = (
+  "dataset",
+  "system",
+  "track",
+  "score_mode",
+  "split",
+  "mode",
+  "family",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class FiledRow(ResultRow):
   """A figure of a folder of results."""
@@ -253,6 +265,34 @@ def write_result_rows(
     json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rows
   )
   files.write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def write_wide_table(
+  path: str | os.PathLike, rows: Iterable[ResultRow]
+) -> None:
+  """Writes rows as CSV for a spreadsheet: a column for each measure.
+
+  A line has a system in a mode and family of queries; beside each measure stand
+  the ends of its interval.
+  """
+  metrics: dict[str, None] = {}  # in their order
+  lines: dict[tuple[str, ...], dict[str, float | None]] = {}
+  for row in rows:
+    metrics[row.metric] = None
+    place = tuple(getattr(row, name) for name in WIDE_COLUMNS)
+    values = lines.setdefault(place, {})
+    values[row.metric] = row.value
+    values[f"{row.metric}_low"] = row.low
+    values[f"{row.metric}_high"] = row.high
+  columns = [name + end for name in metrics for end in ("", "_low", "_high")]
+  files.write_text(
+    path,
+    output.format_delimited(
+      [*WIDE_COLUMNS, *columns],
+      ([*place, *map(values.get, columns)] for place, values in lines.items()),
+      ",",
+    ),
+  )
 
 
 def read_result_rows(path: str | os.PathLike) -> list[ResultRow]:

@@ -194,7 +194,8 @@ def evaluate(
 
   Args:
     system_or_run: an object with `search(queries, k)`, see `Searcher`; or a
-      run file run.<system>.<split>.<gallery>.trec; or a folder of such files.
+      run file, which covers all records unless it is named
+      run.<system>.<split>.<gallery>.trec; or a folder of files so named.
     depth: records per query of a system; at 50 or more recall@50 is measured.
     name: name of the system; in a folder with runs of several, the one to
       evaluate. By default the attribute `name` or the class of an object, and
@@ -274,7 +275,13 @@ def _read_runs(
     raise FileNotFoundError(
       f"{path}: no run file run.{name or '<system>'}.{split}.<gallery>.trec"
     )
-  system_runs = [runs.read_run(run_path) for run_path in paths]
+  # The file of another program has a name of its own.
+  is_foreign = path.is_file() and not runs.is_run_file_name(path.name)
+  names = (split, protocol.MODES[protocol.OFFICIAL_MODE].gallery)
+  system_runs = [
+    runs.read_run(run_path, *(names if is_foreign else ()))
+    for run_path in paths
+  ]
   # A name with a dot would make `run.a.*` match the runs of `a.b`; tags decide.
   tags = sorted({run.tag for run in system_runs})
   if len(tags) > 1:
@@ -304,7 +311,12 @@ def _search_galleries(
   while queries:
     k = min(k, len(kinds))
     # Only queries whose ranking lacks records of a gallery are asked again.
-    hit_lists = system.search([query.text for query in queries], k)
+    hit_lists = list(system.search([query.text for query in queries], k))
+    if len(hit_lists) != len(queries):
+      raise ValueError(
+        f"search returned {len(hit_lists)} rankings for {len(queries)} queries;"
+        " expected one for each, empty if nothing was found"
+      )
     short_queries = []
     for query, hits in zip(queries, hit_lists, strict=True):
       ranking = _read_hits(query.query_id, hits, kinds)
@@ -328,9 +340,15 @@ def _read_hits(
   """Returns the ranking of a query, ordered as a run file orders it."""
   scores: dict[str, float] = {}
   for hit in hits:
-    record_id, score = (
-      (hit.record_id, hit.score) if hasattr(hit, "record_id") else hit
-    )
+    if hasattr(hit, "record_id"):
+      record_id, score = hit.record_id, hit.score
+    elif not isinstance(hit, str) and len(hit) == 2:
+      record_id, score = hit
+    else:
+      raise ValueError(
+        f"query {query_id}: search returned {hit!r}; expected pairs of record "
+        "id and score, or objects with record_id and score"
+      )
     if record_id not in kinds:
       raise ValueError(
         f"query {query_id}: {record_id} is not a record of the benchmark"

@@ -319,7 +319,8 @@ def write_summary(summary: RunSummary) -> str:
 
   Written into the first folder: results.txt (the same table, those of the main
   modes, then every mode and family), results.json (rows with intervals),
-  per_query.tsv and hit_by_reign.<split>.<mode>.png.
+  results.csv (the same, a column for each measure), per_query.tsv and
+  hit_by_reign.<split>.<mode>.png.
   """
   headline = format_headline(summary)
   main_tables, grid_tables = [headline], []
@@ -358,6 +359,7 @@ def write_summary(summary: RunSummary) -> str:
     f"{text}\nEvery mode and family\n\n" + "\n".join(grid_tables),
   )
   results.write_result_rows(folder / RESULTS_FILE, summary.rows)
+  results.write_wide_table(folder / "results.csv", summary.rows)
   values = _format_per_query(summary.tables, summary.benchmark)
   files.write_text(folder / "per_query.tsv", values)
   return headline

@@ -372,7 +372,7 @@ def print_summary(
     curves = metrics.read_curves(folder.parent)
   page = report.write_page(evaluation_summary, curves)
   print(f"page to read {page}")
-  print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
+  print(f"tables       {folder / 'results.txt'}, results.csv, per_query.tsv")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")
   if any(folder.glob("tuning.*.tsv")):
     print(f"constants    {folder / 'tuning.*.tsv'}, the chosen ones first")

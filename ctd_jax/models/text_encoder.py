@@ -27,7 +27,7 @@ from ctd_jax.models.pretrained import folders, vector_settings, weights
 from ctd_jax.models.pretrained.folders import EncoderConfig
 from ctd_jax.models.pretrained.vector_settings import SIDES, VectorSettings
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax.utils import output
+from ctd_jax.utils import output, unicode_text
 
 # Checks of tokenised texts: room after a prefix, cuts, texts that collapse.
 #
@@ -258,9 +258,16 @@ class TextEncoder:
     return self.config.hidden_size
 
   def encode(
-    self, texts: Sequence[str], batch_size: int = 64
+    self, texts: str | Iterable[str], batch_size: int = 64
   ) -> Float[np.ndarray, "N D"]:
-    """Returns one vector for each text, in their order, fp32 [N, D]."""
+    """Returns one vector for each text, in their order, fp32 [N, D].
+
+    A string is one text: its vectors are [1, D].
+
+    Raises:
+      TypeError: if a text is no string.
+    """
+    texts = unicode_text.list_texts(texts)
     vectors = np.zeros((len(texts), self.width), np.float32)
     tokens = self._tokenize(texts)
     ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
@@ -281,7 +288,7 @@ class TextEncoder:
     return vectors
 
   def encode_tokens(
-    self, texts: Sequence[str], batch_size: int = 64
+    self, texts: str | Iterable[str], batch_size: int = 64
   ) -> tuple[Float[np.ndarray, "N L D"], Int[np.ndarray, "N L"]]:
     """Returns the last state of every token, and the mask of tokens.
 
@@ -289,6 +296,7 @@ class TextEncoder:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
       [N, L], 1 where one does; padded on the right to the longest text.
     """
+    texts = unicode_text.list_texts(texts)
     max_tokens = 0
     batches = []
     for rows, states, mask in self.iter_token_states(texts, batch_size):

@@ -18,10 +18,11 @@ Axes: Q queries, N records, D width of a vector, k results.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import ml_collections
@@ -29,6 +30,7 @@ import numpy as np
 from absl import logging
 
 from ctd_jax.training import run_folder
+from ctd_jax.utils import unicode_text
 
 if TYPE_CHECKING:
   from ctd_jax.benchmark.benchmark import Benchmark
@@ -69,7 +71,7 @@ class Retriever:
     *,
     dataset: str | None = None,
     data_dir: str | os.PathLike[str] | None = None,
-    texts: Mapping[str, str] | Sequence[str] | None = None,
+    texts: Mapping[str, str] | Iterable[str] | None = None,
     pooling: str | None = None,
   ) -> Retriever:
     """Returns a retriever whose gallery is encoded.
@@ -87,11 +89,20 @@ class Retriever:
 
     Raises:
       FileNotFoundError: if the folder, its checkpoint or a file is missing.
-      ValueError: if an encoder has no gallery, its folder does not say how its
-        vectors are made and no pooling is given, or a file does not fit.
+      TypeError: if a text is no string.
+      ValueError: if an encoder has no gallery or the gallery no text, its
+        folder does not say how its vectors are made and no pooling is given, or
+        a file does not fit.
     """
     if texts is not None and not isinstance(texts, Mapping):
-      texts = {str(row): text for row, text in enumerate(texts)}
+      texts = {
+        str(row): text
+        for row, text in enumerate(unicode_text.list_texts(texts))
+      }
+    if texts is not None:
+      unicode_text.list_texts(texts.values())
+      if not texts:
+        raise ValueError("texts has no text; a gallery needs at least one")
     if isinstance(source, ml_collections.ConfigDict):
       with tempfile.TemporaryDirectory() as workdir:
         return _load_run(source, workdir, dataset, data_dir, texts)
@@ -128,18 +139,23 @@ class Retriever:
       texts = _collect_texts(load.build_benchmark(dataset, data_dir, None))
     return _load_encoder(folder, texts, pooling)
 
-  def search(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+  def search(
+    self, queries: str | Iterable[str], k: int = 10
+  ) -> list[list[Hit]]:
     """Returns the k best records of every query, best first.
 
     Args:
-      queries: texts [Q].
+      queries: texts [Q]; a string is one query.
       k: results per query; fewer if the gallery is smaller.
 
     Raises:
+      TypeError: if a query is no string, or k no whole number.
       ValueError: if k is below 1.
     """
+    k = operator.index(k)
     if k < 1:
       raise ValueError(f"k must be at least 1, got {k}")
+    queries = unicode_text.list_texts(queries, "queries")
     if not queries:
       return []
     ids = list(self.texts)

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # What no rule below changes; other texts are looked at by character.
 _NOT_PLAIN = re.compile(
@@ -50,6 +51,34 @@ class NormalizedText:
     What was dropped belongs to what is before it, at the head to the first.
     """
     return position if self.positions is None else self.positions[position]
+
+
+def list_texts(
+  texts: str | Iterable[str], argument: str = "texts"
+) -> list[str]:
+  """Returns texts as a list; a string is one text, not its characters.
+
+  Args:
+    texts: a string, or strings in a sequence, an array or a generator.
+    argument: name of the caller's argument, for messages.
+
+  Raises:
+    TypeError: if an element is no string; the message has its number.
+  """
+  if isinstance(texts, str):
+    return [texts]
+  if not isinstance(texts, Iterable):
+    raise TypeError(
+      f"{argument} must be strings; got {type(texts).__name__} {texts!r}"
+    )
+  listed = list(texts)
+  for number, text in enumerate(listed):
+    if not isinstance(text, str):
+      raise TypeError(
+        f"{argument}[{number}] must be a string; got {type(text).__name__} "
+        f"{text!r:.60}"
+      )
+  return listed
 
 
 def normalize(text: str) -> NormalizedText:

@@ -54,11 +54,7 @@ class Builder(BaseBuilder):
     "1.0.0": "Annals, three traditions, two commentaries; official splits.",
   }
   BUILDER_CONFIGS: ClassVar = [
-    TimelineConfig(
-      name="mini",
-      timeline="mini",
-      description="Synthetic: an invented state, written by this project.",
-    ),
+    # `tfds` takes the first for a name without a config.
     TimelineConfig(
       name="rebuilt",
       timeline="lu_release",
@@ -68,6 +64,11 @@ class Builder(BaseBuilder):
       name="release",
       timeline="lu_release",
       description="The benchmark as its authors released it.",
+    ),
+    TimelineConfig(
+      name="mini",
+      timeline="mini",
+      description="Synthetic: an invented state, written by this project.",
     ),
   ]
 

@@ -129,8 +129,9 @@ def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
 
 _SPLIT_NAMES = {"dev": "validation"} | {split: split for split in SPLITS}
 _ID_PATTERN = re.compile(r"\S+")
-# Nine digits are enough for any grade and cannot overflow.
-_SCORE_PATTERN = re.compile(r"-?\d{1,9}")
+# Nine digits are enough for any grade and cannot overflow; some tools write
+# 1.0.
+_SCORE_PATTERN = re.compile(r"(-?\d{1,9})(\.0+)?")
 _Line = TypeVar("_Line", "_RecordLine", "_QueryLine")
 
 
@@ -584,6 +585,11 @@ def _attach_positives(
           paper_family=query.paper_family or (GAP if is_gap else query.family),
         )
       )
+  if queries_by_id and not positives:
+    raise FolderError(
+      f"{folder}: no score in {', '.join(QRELS_FILES.values())} is above 0, "
+      "so no query has an answer"
+    )
   unjudged_ids = [name for name, split in split_by_id.items() if split is None]
   if unjudged_ids:
     logging.warning(
@@ -624,11 +630,12 @@ def _read_qrels(path: epath.Path) -> Iterator[tuple[str, str, str, int]]:
           f"{location}: {len(cells)} columns; expected {QRELS_HEADER!r}"
         )
       query_id, record_id, score = cells
-      if not _SCORE_PATTERN.fullmatch(score):
+      match = _SCORE_PATTERN.fullmatch(score)
+      if match is None:
         raise FolderError(f"{location}: score: {score!r} is not a whole number")
       if (query_id, record_id) in judged_pairs:
         raise FolderError(
           f"{location}: {query_id!r} and {record_id!r} are judged twice"
         )
       judged_pairs.add((query_id, record_id))
-      yield location, query_id, record_id, int(score)
+      yield location, query_id, record_id, int(match[1])

@@ -113,13 +113,12 @@ LINE = "q Q0 r1 1 0.5 s:T0:ctd\n"
   ("text", "message"),
   [
     (LINE + "q Q0 r2 2 0.4\n", ":2: 5 columns where 6"),
-    (LINE + "\n", ":2: 0 columns"),
     (LINE + "q Q0 r2 2 high s:T0:ctd\n", ":2: score 'high'"),
-    (LINE + "q Q0 r2 2 nan s:T0:ctd\n", ":2: score 'nan' is not finite"),
+    (LINE + "q Q0 r2 2 nan s:T0:ctd\n", ":2: score 'nan' is not a number"),
     (LINE + "q Q0 r2 x 0.4 s:T0:ctd\n", ":2: rank 'x'"),
     (LINE + LINE, ":2: record r1 occurs twice for query q"),
+    (LINE + "\nq Q0 r2 x 0.4 s:T0:ctd\n", ":3: rank 'x'"),
     (LINE + "q Q0 r2 2 0.4 t:T0:ctd\n", ":2: tag 't:T0:ctd' differs"),
-    ("q Q0 r1 1 0.5 mine\n", ":1: tag 'mine' is not system:track:score"),
     ("q Q0 r1 1 0.5 s:T9:ctd\n", ":1: tag .* T0, T0\\+external"),
     ("", "no line in this run file"),
   ],
@@ -129,6 +128,37 @@ def test_malformed_run_names_file_and_line(tmp_path, text, message):
   path.write_text(text)
   with pytest.raises(ValueError, match=f"{path.name}.*{message}"):
     runs.read_run(path)
+
+
+# As other programs write runs and judgements.
+@pytest.mark.parametrize(
+  ("text", "system"),
+  [
+    ("q Q0 r1 1 12.500000 Anserini\nq Q0 r2 2 9.000000 Anserini\n", "Anserini"),
+    ("q Q0 r1 1 12.5 bm25\nq Q0 r2 2 9 bm25\n\n", "bm25"),
+    (
+      "\ufeffq\tQ0\tr1\t0\t12.5\tbm25/k1=.9\r\nq Q0 r2 1 9 bm25/k1=.9\n",
+      "bm25_k1=.9",
+    ),
+    ("q Q0 r2 1 9e0 dense:v2\nq Q0 r1 0 1.25e1 dense:v2\n", "dense_v2"),
+  ],
+)
+def test_runs_of_other_programs(tmp_path, caplog, text, system):
+  path = tmp_path / "mine.txt"
+  path.write_text(text, encoding="utf-8")
+  run = runs.read_run(path, "test", "neg1_ne1")
+  assert run.rankings == {"q": [("r1", 12.5), ("r2", 9.0)]}
+  assert (run.system, run.track, run.score_mode) == (system, "T0", "search")
+  assert "names no track; taken as T0" in caplog.text
+
+
+def test_judgements_of_other_programs(tmp_path):
+  path = tmp_path / "qrels.txt"
+  path.write_text("\ufeffq 0 r1 1.0\nq\t0\tr2\t2\r\n\nq Q0 r3 -2\n", "utf-8")
+  assert runs.read_qrels(path) == {"q": ("r1", "r2")}
+  path.write_text("q 0 r1 0\n")
+  with pytest.raises(ValueError, match="qrels.txt: no line with a relevance"):
+    runs.read_qrels(path)
 
 
 def test_name_that_tells_no_split_is_refused(tmp_path):
@@ -170,6 +200,7 @@ def test_qrels_of_relevance_zero_are_no_positives(tmp_path):
   assert runs.read_qrels(path) == {"q": ("r1",)}
   for line, message in (
     ("q 0 r2 yes", "relevance 'yes'"),
+    ("q 0 r2 nan", "relevance 'nan'"),
     ("q 0 r1 1", "q and r1 judged twice"),
   ):
     path.write_text(f"q 0 r1 1\n{line}\n")

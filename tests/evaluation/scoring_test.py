@@ -1,6 +1,7 @@
 """Evaluation in one call: systems and run files, galleries, comparison."""
 
 import collections
+import csv
 import dataclasses
 
 import pytest
@@ -96,6 +97,16 @@ def test_one_run_file_covers_its_gallery(tmp_path):
     scoring.evaluate(tmp_path, BENCHMARK, name="third")
 
 
+def test_a_run_of_another_program_covers_all_records(tmp_path):
+  path = tmp_path / "bm25.txt"
+  path.write_text(
+    "".join(f"{query.query_id} Q0 r00000 1 1 bm25\n" for query in QUERIES)
+  )
+  result = scoring.evaluate(path, BENCHMARK)
+  assert (result.system, result.track) == ("bm25", "T0")
+  assert list(result.scores) == ["neg1_ne1_dq0", "neg1_ne1_dq1"]
+
+
 def test_tables_and_rows(right, tmp_path):
   text = right.table()
   assert text.count("track T0") == len(protocol.MODES)
@@ -104,6 +115,13 @@ def test_tables_and_rows(right, tmp_path):
   results.write_result_rows(tmp_path / "rows.json", rows)
   (row,) = results.read_result_rows(tmp_path / "rows.json")
   assert (row.family, row.value, row.seeds) == ("gap", 1.0, (1,))
+  results.write_wide_table(tmp_path / "rows.csv", right.rows())
+  line, *others = csv.DictReader(
+    (tmp_path / "rows.csv").read_text().splitlines()
+  )
+  assert len(others) == len(protocol.MODES) - 1
+  assert (line["mode"], line["hit@1"]) == (next(iter(right.scores)), "1.0")
+  assert line["hit@1_low"] == line["hit@1_high"] == "1.0"
 
 
 def test_comparison(right, wrong):
@@ -123,6 +141,8 @@ def test_comparison(right, wrong):
     ([("r99999", 1.0)], "r99999 is not a record"),
     ([("r00000", 1.0), ("r00000", 0.5)], "r00000 occurs twice"),
     ([("r00000", float("nan"))], "finite"),
+    (["r00000"], "returned 'r00000'; expected pairs of record id and score"),
+    ([("r00000", 1.0, 2)], "expected pairs of record id and score"),
   ],
 )
 def test_bad_rankings_are_named(hits, message):
@@ -131,6 +151,9 @@ def test_bad_rankings_are_named(hits, message):
       return [hits] * len(queries)
 
   with pytest.raises(ValueError, match=message):
+    scoring.evaluate(Bad(), BENCHMARK)
+  Bad.search = lambda self, queries, k: []
+  with pytest.raises(ValueError, match="0 rankings for 6 queries; expected"):
     scoring.evaluate(Bad(), BENCHMARK)
   with pytest.raises(ValueError, match="no queries of split 'dev'"):
     scoring.evaluate(Bad(), BENCHMARK, split="dev")

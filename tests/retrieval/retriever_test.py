@@ -146,3 +146,24 @@ def test_what_cannot_be_searched_is_named(
   with pytest.raises(ValueError, match="k must be at least 1, got 0"):
     retriever.search(ASKED, k=0)
   assert retriever.search([]) == []
+  for queries, message in (
+    (["夏五月", None], r"queries\[1\] must be a string; got NoneType"),
+    (3, "queries must be strings; got int"),
+  ):
+    with pytest.raises(TypeError, match=message):
+      retriever.search(queries)
+  for texts, error, message in (
+    ([], ValueError, "texts has no text"),
+    ({"a": 1.5}, TypeError, r"texts\[0\] must be a string; got float"),
+  ):
+    with pytest.raises(error, match=message):
+      Retriever.load(trained_run, texts=texts)
+
+
+def test_texts_come_in_any_form(retriever):
+  expected = retriever.search([ASKED[0]])
+  assert retriever.search(ASKED[0]) == expected
+  assert retriever.search(np.array(ASKED[:1])) == expected
+  assert (
+    retriever.search((each for each in ASKED[:1]), np.int64(10)) == expected
+  )

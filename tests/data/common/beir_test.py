@@ -107,6 +107,17 @@ def test_an_export_that_was_edited_is_not_taken_for_the_original(tmp_path):
   assert beir_files.read(out).name == "synthetic/test:2"
 
 
+def test_scores_with_decimals_are_grades(folder):
+  expected = beir_files.read(folder)
+  path = folder / "qrels/test.tsv"
+  text = path.read_text()
+  path.write_text(text.replace("\t1\n", "\t1.0\n"))
+  assert beir_files.read(folder).queries == expected.queries
+  path.write_text(text.replace("\t1\n", "\t0\n").replace("\t2\n", "\t0\n"))
+  with pytest.raises(ValueError, match="so no query has an answer"):
+    beir_files.read(folder)
+
+
 def test_a_known_calendar_can_be_named_instead(folder):
   (folder / "reigns.tsv").unlink()
   with pytest.raises(ValueError, match=r"no calendar; add reigns.tsv .*lu"):

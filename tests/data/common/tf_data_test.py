@@ -34,6 +34,11 @@ def data_dir(tmp_path_factory) -> pathlib.Path:
   return folder
 
 
+def test_a_name_without_a_config_is_the_real_data():
+  assert tfds.builder("chunqiutr").builder_config.name == "rebuilt"
+  assert tfds.builder("chronocept").builder_config.name == "benchmark_1"
+
+
 def assert_same_examples(dataset, data_source):
   """Compares a `tf.data.Dataset` with a data source, order included."""
   assert len(dataset) == len(data_source) > 0
