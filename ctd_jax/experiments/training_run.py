@@ -1,12 +1,13 @@
 """Training run of a retriever: train, validate by ranking, evaluate."""
 
+import functools
 import os
 
 import jax
 import ml_collections
 
 from ctd_jax.experiments import evaluation_run
-from ctd_jax.retrieval import dense
+from ctd_jax.retrieval import dense, mining
 from ctd_jax.training import devices, loop, run_folder
 from ctd_jax.training import experiment as experiments
 
@@ -67,12 +68,14 @@ def train_and_evaluate(
   evaluation_run.validate_evaluation(config)
   with devices.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
+    ranker = dense.Ranker(experiment)
     is_finished = loop.train(
       experiment,
-      dense.Ranker(experiment).validate,
+      ranker.validate,
       watch,
       stop_after,
       profile,
+      functools.partial(mining.find_lists, experiment, ranker),
     )
     if is_finished:
       evaluation_run.evaluate_experiment(experiment)

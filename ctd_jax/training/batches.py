@@ -10,13 +10,15 @@ of positives, V queries of a window.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int32, Int64
+from absl import logging
+from jaxtyping import Bool, Int, Int32, Int64
 
 from ctd_jax.benchmark.benchmark import (
   ANSWERING_KINDS,
@@ -25,6 +27,7 @@ from ctd_jax.benchmark.benchmark import (
   NO_EVENT,
   Benchmark,
 )
+from ctd_jax.benchmark.runs import Ranking, Run
 
 # Hard negatives: records of train months that do not answer a query.
 #
@@ -40,7 +43,8 @@ RECORD_KINDS = {
   "any_comment": NEG_COMMENT,
   "release_comment": NEG_COMMENT,
 }
-# Distance of a mined negative from the query's interval, in months: the
+MINED = "mined"  # type that is drawn from the lists of a system
+# Distance of a near negative from the query's interval, in months: the
 # neighbouring months, and the same month of the neighbouring years.
 _NEAR_MONTHS = np.array([1, 2, 3, 12, 24])
 _MAX_DRAWS = 8  # of a month, before any train record of the kind is taken
@@ -186,6 +190,137 @@ def _draw_released(
   return records.rows[position]
 
 
+@dataclasses.dataclass(frozen=True)
+class MinedNegatives:
+  """Records that a system ranks high for a query and that do not answer it.
+
+  A query without any draws from all train records instead.
+  """
+
+  count: int  # drawn for a query
+  rows: Int32[np.ndarray, " _"]  # of the gallery; those of a query together
+  # Position in `rows` of the first record of each query, and how many it has.
+  starts: Int64[np.ndarray, " T"]
+  sizes: Int64[np.ndarray, " T"]
+
+  @classmethod
+  def make(
+    cls,
+    benchmark: Benchmark,
+    count: int,
+    run: Run | None,
+    margin: float | None = None,
+  ) -> MinedNegatives:
+    """Returns what is left of a run's rankings; logs what is left out.
+
+    Left out are records of held-out months, records that answer the query or
+    lie in one of its months, and those within the margin.
+
+    Args:
+      count: number drawn for a query.
+      run: rankings of train queries; None = none are known yet.
+      margin: a record that scores above the query's best positive less this is
+        left out; None = the score does not matter. A positive that is not
+        listed scores at most as the last that is.
+
+    Raises:
+      ValueError: if the run has ids that the benchmark lacks, no train query,
+        or nothing is left of it.
+    """
+    is_train = np.array(benchmark.record_splits) == "train"
+    lists = []
+    if run is not None:
+      lists = _filter_rankings(benchmark, run.rankings, is_train, margin)
+    sizes = np.zeros(len(benchmark.queries["train"]), np.int64)
+    sizes[: len(lists)] = [*map(len, lists)]
+    if lists and not sizes.any():
+      raise ValueError(
+        "config.mining: no negative is left for any query; set config.mining."
+        "depth higher or config.mining.margin lower"
+      )
+    # Behind all lists, for the queries that have none.
+    every_row = np.flatnonzero(is_train)
+    starts = np.where(sizes, np.cumsum(sizes) - sizes, sizes.sum())
+    rows = np.concatenate([*lists, every_row]).astype(np.int32)
+    return cls(count, rows, starts, np.where(sizes, sizes, len(every_row)))
+
+  def draw(
+    self, queries: Int[np.ndarray, " V"], rng: np.random.Generator
+  ) -> Int32[np.ndarray, "V _"]:
+    """Returns `count` records for each query."""
+    places = rng.integers(
+      self.sizes[queries, None], size=(len(queries), self.count)
+    )
+    return self.rows[self.starts[queries, None] + places]
+
+
+def _filter_rankings(
+  benchmark: Benchmark,
+  rankings: Mapping[str, Ranking],
+  is_train: Bool[np.ndarray, " N"],
+  margin: float | None,
+) -> list[Int[np.ndarray, " _"]]:
+  """Returns the rows left for each train query; see `MinedNegatives.make`."""
+  row_of = {name: row for row, name in enumerate(benchmark.record_ids)}
+  queries = {query.query_id: query for query in benchmark.queries["train"]}
+  others = {
+    query.query_id
+    for split in benchmark.queries
+    for query in benchmark.queries[split]
+  }
+  for kind, known, found in (
+    ("queries", others, [(name, name) for name in rankings]),
+    (
+      "records",
+      row_of,
+      [(name, query) for query in rankings for name, _ in rankings[query]],
+    ),
+  ):
+    unknown = [(name, query) for name, query in found if name not in known]
+    if unknown:
+      raise ValueError(
+        f"config.mining.source: {len(unknown)} {kind} are not in "
+        f"{benchmark.name}; the first is {unknown[0][0]!r} in the ranking of "
+        f"{unknown[0][1]!r}"
+      )
+  if not queries.keys() & rankings.keys():
+    raise ValueError(
+      f"config.mining.source: no train query of {benchmark.name} is in it"
+    )
+  timeline = benchmark.timeline
+  months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
+  left_out = collections.Counter()
+  lists = []
+  for query in queries.values():
+    ranking = rankings.get(query.query_id, ())
+    rows = np.array([row_of[name] for name, _ in ranking], np.int64)
+    scores = np.array([score for _, score in ranking])
+    start, end = timeline.interval_ordinals(query.interval)
+    is_positive = np.isin(rows, [row_of[name] for name in query.positives])
+    answers = is_positive | ((start <= months[rows]) & (months[rows] <= end))
+    is_close = np.zeros(len(rows), bool)
+    if margin is not None and len(rows):
+      best = scores.max(where=is_positive, initial=scores.min())
+      is_close = scores > best - margin
+    is_left = is_train[rows] & ~answers & ~is_close
+    left_out["in the query's months"] += (is_train[rows] & answers).sum()
+    left_out["of held-out months"] += (~is_train[rows]).sum()
+    left_out["within the margin"] += (
+      is_train[rows] & ~answers & is_close
+    ).sum()
+    lists.append(rows[is_left])
+  sizes = np.array([*map(len, lists)])
+  logging.info(
+    "mined negatives: %.1f for each of %d train queries, %d of which have none "
+    "and draw any train record; left out: %s",
+    sizes.mean(),
+    len(lists),
+    (sizes == 0).sum(),
+    ", ".join(f"{number} {reason}" for reason, number in left_out.items()),
+  )
+  return lists
+
+
 # Queries and batches that are drawn and dealt at once.
 _WINDOW_QUERIES = 8192
 _WINDOW_BATCHES = 64
@@ -256,6 +391,7 @@ class BatchPlanner:
     seed: int,
     positives: Positives,
     negatives: NegativeSampler,
+    mined: MinedNegatives,
     query_ends: Int[np.ndarray, "T 2"],
     query_lengths: Int[np.ndarray, " T"],
     record_lengths: Int[np.ndarray, " _"],
@@ -268,6 +404,7 @@ class BatchPlanner:
     self._seed = seed % 2**64
     self._positives = positives
     self._negatives = negatives
+    self._mined = mined
     self._query_ends = query_ends
     self._query_lengths = query_lengths
     self._record_lengths = record_lengths
@@ -328,7 +465,9 @@ class BatchPlanner:
     """Returns queries with their positives and negatives."""
     positives = self._positives.draw(queries, rng)
     negatives = self._negatives.draw_negatives(self._query_ends[queries], rng)
-    return BatchTexts(queries, np.column_stack([positives, negatives]))
+    # From another stream: what else is drawn does not depend on the lists.
+    mined = self._mined.draw(queries, rng.spawn(1)[0])
+    return BatchTexts(queries, np.column_stack([positives, negatives, mined]))
 
   def _make_window(
     self, epoch: int, first: int, window: int
@@ -341,7 +480,9 @@ class BatchPlanner:
     start = first_batch * size
     rng = self._make_rng(_WINDOW, epoch, window)
     texts = self._draw(order[start : start + num_batches * size], rng)
-    dealt = deal_evenly(self.count_tokens(texts).sum(axis=1), num_batches, rng)
+    # Lists that are mined again must not deal the queries of a window again.
+    tokens = self.count_tokens(texts)[:, : 2 + len(self._negatives)]
+    dealt = deal_evenly(tokens.sum(axis=1), num_batches, rng)
     return texts.queries[dealt], texts.records[dealt]
 
 

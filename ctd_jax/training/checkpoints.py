@@ -28,6 +28,7 @@ from typing import Any
 
 import grain
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
@@ -405,19 +406,28 @@ class Checkpoints:
     return abstract_state.replace(params=params, **fields)
 
   def _read_params(self, step: int, abstract_params: Any) -> Any:
-    """Returns the parameters of a checkpoint."""
+    """Returns the parameters of a checkpoint, all of them finite."""
     path = self.directory / str(step) / _WHOLE_STATE
-    if not path.exists():
+    if path.exists():
+      abstract = {_PARAMS: abstract_params}
+      args = ocp.args.PyTreeRestore(
+        abstract,
+        restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
+        partial_restore=True,
+      )
+      with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+        params = reader.restore(path, args=args)[_PARAMS]
+    else:
       args = ocp.args.StandardRestore(abstract_params)
-      return self._read_item(step, _PARAMS, args)
-    abstract = {_PARAMS: abstract_params}
-    args = ocp.args.PyTreeRestore(
-      abstract,
-      restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
-      partial_restore=True,
-    )
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-      return reader.restore(path, args=args)[_PARAMS]
+      params = self._read_item(step, _PARAMS, args)
+    # The hashes hold for files that somebody wrote anew.
+    for parts, leaf in jax.tree_util.tree_leaves_with_path(params):
+      shards = [shard.data for shard in leaf.addressable_shards]
+      is_finite = all(np.isfinite(shard).all() for shard in shards)
+      if not devices.is_true_in_all_processes(is_finite):
+        name = jax.tree_util.keystr(parts, simple=True, separator="/")
+        raise self._refuse(step, f"{name} holds NaN or infinity")
+    return params
 
   def wait(self) -> None:
     """Waits until everything is on disk, and removes what nobody reads."""

@@ -11,6 +11,7 @@ file does; `validate` imports what it compares with.
 
 import difflib
 import importlib.util
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -70,6 +71,8 @@ CHOICES: Mapping[str, Collection[str]] = {
   "loss.reduction": ("sum_inside", "mean_outside"),
   "loss.bias_columns": ("all", "positives"),
   "loss.calendar_reduction": ("mean", "sum"),
+  "optimizer.name": ("adamw", "adamaxw", "lamb", "lion", "nadamw"),
+  "optimizer.schedule": ("linear", "cosine", "constant"),
   "optimizer.decay": ("matrices", "release"),
   "dates.form": ("", "prefix", "tokens"),
   "dates.records": ("text", "key"),
@@ -85,12 +88,15 @@ _AT_LEAST_ONE = (
   "eval_every",
   "log_every",
   "keep_latest",
+  "mining.depth",
   "loss.emulated_processes",
   "model.gaussian_dim",
 )
 _AT_LEAST_ZERO = (
   "num_epochs",
+  "patience",
   "input.workers",
+  "mining.refresh_every",
   "optimizer.learning_rate",
   "optimizer.temporal_rate_factor",
   "optimizer.weight_decay",
@@ -113,6 +119,7 @@ NEGATIVE_TYPES = (
   "near_event",
   "any_comment",
   "release_comment",
+  "mined",
 )
 
 
@@ -175,6 +182,19 @@ def base_config() -> ml_collections.ConfigDict:
   c.negatives.near_event = 1
   c.negatives.any_comment = 0
   c.negatives.release_comment = 0  # as the release draws its one negative
+  c.negatives.mined = 0  # from the list that `mining` makes
+
+  # Lists of train records for each train query, best first, of which negatives
+  # are drawn. What lies in a month of the query is never one.
+  c.mining = ml_collections.ConfigDict()
+  # "bm25"; "self", the model that is trained; the folder of a run, an export or
+  # an encoder; or a TREC run of train queries, a file.
+  c.mining.source = "bm25"
+  c.mining.depth = 100  # records of a list, before any is left out
+  # A record that scores above the query's best positive less this, in units of
+  # the source's score, is left out. None = none.
+  c.mining.margin = config_dict.placeholder(float)
+  c.mining.refresh_every = 0  # steps, of "self"; 0 = once, before the first
 
   # An encoder made from scratch, and the temporal modules.
   c.model = m = ml_collections.ConfigDict()
@@ -239,21 +259,25 @@ def base_config() -> ml_collections.ConfigDict:
   c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
   c.loss.gaussian_weight = 0.0  # order of a query's records by their time
 
-  # AdamW with linear warm-up and decay; see `optimizer`.
   c.optimizer = ml_collections.ConfigDict()
+  c.optimizer.name = "adamw"  # or "adamaxw", "lamb", "lion", "nadamw", of optax
   c.optimizer.learning_rate = 1e-3  # peak
+  # After the warm-up, which is linear: "linear" or "cosine" to 0, "constant".
+  c.optimizer.schedule = "linear"
   c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
   c.optimizer.freeze_encoder = False  # True = the temporal modules alone learn
   c.optimizer.warmup_fraction = 0.1  # of all updates
   c.optimizer.weight_decay = 0.01  # times the learning rate, per update
   c.optimizer.decay = "matrices"  # or "release": also gates and RMS norms
   c.optimizer.clip_norm = 1.0  # of the gradient; 0 = no clipping
-  # Of Adam's first moment, or "bfloat16"; the second is always fp32.
+  # Of the first moment, or "bfloat16"; the second is always fp32.
   c.optimizer.moment_dtype = "float32"
 
   # Loop.
   c.log_every = 50  # steps
   c.eval_every = 400  # steps; validation and checkpoint
+  # Validations without a better one after which the run ends; 0 = it does not.
+  c.patience = 0
   c.keep_latest = 2  # checkpoints, besides the best one
 
   # Validation and evaluation.
@@ -430,6 +454,10 @@ def validate(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f"config.{field}={value!r}: expected one of {', '.join(choices)}"
       )
+  for field in sorted(field_names(config)):
+    value = get_field(config, field)
+    if isinstance(value, float) and not math.isfinite(value):
+      raise ValueError(f"config.{field}={value}: expected a finite number")
   counts = tuple(f"negatives.{name}" for name in config.negatives)
   for lowest, fields in ((1, _AT_LEAST_ONE), (0, _AT_LEAST_ZERO + counts)):
     for field in fields:
@@ -554,6 +582,17 @@ def _find_conflicts(
     config.dates.form == "tokens" and has_source,
     "config.dates.form='tokens': the vocabulary of a published encoder "
     "(config.model.encoder.source) has no tokens for dates; take 'prefix'",
+  )
+  yield (
+    config.mining.refresh_every and config.mining.source != "self",
+    f"config.mining.refresh_every={config.mining.refresh_every}: only the "
+    "lists of config.mining.source='self' change; set it to 0",
+  )
+  yield (
+    config.optimizer.moment_dtype != "float32"
+    and config.optimizer.name in ("adamaxw", "lamb"),
+    f"config.optimizer.moment_dtype={config.optimizer.moment_dtype!r}: "
+    f"{config.optimizer.name} keeps its moments in float32",
   )
   yield (
     rank and not has_source,

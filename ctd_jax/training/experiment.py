@@ -22,6 +22,7 @@ import optax
 from jaxtyping import Int32
 
 from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.benchmark.runs import Run
 from ctd_jax.chronology import questions
 from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax.models import packing, text_encoder
@@ -156,7 +157,9 @@ class Experiment:
     return packing.row_width(longest, max_length)
 
   def training_batches(
-    self, place: Callable[[dict[str, Any]], Any] | None = None
+    self,
+    place: Callable[[dict[str, Any]], Any] | None = None,
+    mined: Run | None = None,
   ) -> BatchIterator:
     """Returns the iterator of `input_pipeline.training_batches`."""
     config = self.config
@@ -171,8 +174,20 @@ class Experiment:
       ),
     )
     return input_pipeline.training_batches(
-      self.benchmark, self.queries["train"], self.records, settings, place
+      self.benchmark,
+      self.queries["train"],
+      self.records,
+      settings,
+      place,
+      mined,
     )
+
+  def has_stalled(self, step: int) -> bool:
+    """Returns whether the last `config.patience` validations were no better."""
+    best_step, every = self.checkpoints.best_step, self.config.eval_every
+    if not self.config.patience or best_step is None:
+      return False
+    return step // every - best_step // every >= self.config.patience
 
   def abstract_state(self) -> TrainState:
     """Returns shapes, types and shardings of the train state."""

@@ -36,13 +36,16 @@ from absl import flags, logging
 from jaxtyping import Bool, Float32, Int, Int32
 
 from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, Benchmark
+from ctd_jax.benchmark.runs import Run
 from ctd_jax.chronology.reigns import Interval, Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import packing as packing_lib
 from ctd_jax.training.batches import (
+  MINED,
   BatchPlanner,
   BatchTexts,
+  MinedNegatives,
   NegativeSampler,
   Positives,
 )
@@ -270,6 +273,11 @@ class BatchIterator(grain.DatasetIterator):
     self.close()
     self._next = state["next_index"]
 
+  def read_as(self, other: BatchIterator) -> None:
+    """Goes on with the batches that another iterator makes of the numbers."""
+    self.close()
+    self._reader = other._reader
+
   def close(self) -> None:
     """Ends what reads ahead."""
     if self._batches is not None:
@@ -391,6 +399,7 @@ class BatchSettings:
   batch_size: int  # queries of the global batch, B
   seed: int  # of the order and the draws
   negatives: Mapping[str, int]  # hard negatives a query of each type; H in all
+  mining_margin: float | None  # see `MinedNegatives.make`
   balance_kinds: bool  # draw event or placeholder first, then a record of it
   # Into which the texts of the global batch are divided, for devices and for
   # `encode_chunks`.
@@ -408,6 +417,7 @@ class BatchSettings:
       batch_size=config.batch_size,
       seed=config.seed,
       negatives=config.negatives.to_dict(),
+      mining_margin=config.mining.margin,
       balance_kinds=config.balance_positive_kinds,
       packs=packs,
       widths=widths,
@@ -422,6 +432,7 @@ def training_batches(
   records: Tokens,
   settings: BatchSettings,
   place: Callable[[dict[str, Any]], Any] | None = None,
+  mined: Run | None = None,
 ) -> BatchIterator:
   """Returns an endless, resumable iterator over training batches.
 
@@ -435,6 +446,8 @@ def training_batches(
     queries: tokens of its train queries.
     records: tokens of its gallery.
     place: puts a batch on devices ahead of time.
+    mined: rankings of the train queries from which negatives of the type
+      `mined` are drawn; without them they are any train records.
 
   Returns:
     An iterator over what `place` makes of dictionaries: texts,
@@ -449,7 +462,7 @@ def training_batches(
 
   Raises:
     ValueError: if the batch does not divide into the packs, or is larger than
-      an epoch.
+      an epoch; or see `MinedNegatives.make`.
   """
   train_queries = benchmark.queries["train"]
   batch_size, packs = settings.batch_size, settings.packs
@@ -469,11 +482,14 @@ def training_batches(
   query_ends = np.array(
     [timeline.interval_ordinals(q.interval) for q in train_queries], np.int32
   )
+  negatives = dict(settings.negatives)
+  num_mined = negatives.pop(MINED, 0)
   planner = BatchPlanner(
     batch_size,
     settings.seed,
     Positives.make(benchmark, settings.balance_kinds),
-    NegativeSampler(benchmark, settings.negatives),
+    NegativeSampler(benchmark, negatives),
+    MinedNegatives.make(benchmark, num_mined, mined, settings.mining_margin),
     query_ends,
     queries.lengths,
     records.lengths,

@@ -18,11 +18,13 @@ import jax
 import numpy as np
 from absl import logging
 
+from ctd_jax.benchmark.runs import Run
 from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.training import devices, run_folder, train_step
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import speed as speed_lib
+from ctd_jax.training.batches import MINED
 from ctd_jax.training.devices import PreemptionWatch
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import BatchIterator
@@ -70,6 +72,9 @@ class RunRecord:
 
 # Parameters -> the same with what validation chooses among them, and metrics.
 Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
+# Steps made, the step behind which the lists are made, and parameters -> the
+# rankings that mined negatives are drawn from.
+FindLists = Callable[[int, int, Any], Run]
 
 
 class RunOutputs:
@@ -113,6 +118,7 @@ class RunOutputs:
       config.optimizer.learning_rate,
       max(1, total_steps // config.accumulate_steps),
       config.optimizer.warmup_fraction,
+      config.optimizer.schedule,
     )
     self._accumulate_steps = config.accumulate_steps
     self._meter = meter
@@ -175,6 +181,16 @@ class RunOutputs:
     self._checkpoints.save(step, state, self._batches, scores)
     self._record.write()
 
+  def stop_early(self, step: int) -> None:
+    """Says why the run ends before its last step."""
+    logging.info(
+      "stopped at step %d of %d: no validation was better than that of step %d "
+      "(config.patience)",
+      step,
+      self.bar.total,
+      self._checkpoints.best_step,
+    )
+
   def close(self) -> None:
     """Closes the files of metrics."""
     self._writer.close()
@@ -186,6 +202,7 @@ def train(
   watch: PreemptionWatch,
   stop_after: int | None = None,
   profile: range | None = None,
+  find_lists: FindLists | None = None,
 ) -> bool:
   """Trains a run, or continues with it from its latest checkpoint.
 
@@ -196,9 +213,10 @@ def train(
     watch: entered; a signal ends the loop after the current step.
     stop_after: leave the loop after this many updates, as a cut-off would.
     profile: steps of which a trace is written.
+    find_lists: asked where negatives are mined.
 
   Returns:
-    Whether the last step was reached, so that the best checkpoint is final.
+    Whether the run has ended, so that the best checkpoint is final.
   """
   config, total_steps = experiment.config, experiment.total_steps
   speed_lib.check_profile(profile, total_steps)
@@ -206,13 +224,22 @@ def train(
   with contextlib.ExitStack() as stack:
     meter = SpeedMeter(speed_lib.find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))
-    batches = experiment.training_batches(
-      functools.partial(_place_batch, mesh=experiment.mesh)
-    )
+    place = functools.partial(_place_batch, mesh=experiment.mesh)
+    batches = experiment.training_batches(place)
     stack.enter_context(contextlib.closing(batches))
     # Before the checkpoints are read: a run of another config is left alone.
     experiment.claim_workdir()
     first_step, state = _restore_or_init(experiment, batches)
+    refresh_every = config.mining.refresh_every
+
+    def take_lists(step: int) -> None:
+      if config.negatives[MINED]:
+        mined_step = step - step % refresh_every if refresh_every else 0
+        lists = find_lists(step, mined_step, state.model_params)
+        batches.read_as(experiment.training_batches(place, lists))
+
+    if first_step < total_steps:
+      take_lists(first_step)
     profiler = speed_lib.StepProfiler(profile, experiment.workdir, first_step)
     stack.enter_context(contextlib.closing(profiler))
     outputs = RunOutputs(
@@ -230,6 +257,17 @@ def train(
     if experiment.checkpoints.latest_step is None and not total_steps:
       outputs.validate_and_save(0, state)  # a run without updates
     for step in outputs.bar:
+      if experiment.has_stalled(step - 1):
+        outputs.stop_early(step - 1)
+        break
+      if (
+        refresh_every
+        and step - 1 > first_step
+        and not (step - 1) % refresh_every
+      ):
+        outputs.flush()
+        meter.stop()  # what follows is not training
+        take_lists(step - 1)
       profiler.begin_step(step)
       with jax.profiler.StepTraceAnnotation("train", step_num=step):
         with meter.wait_for_input():

@@ -1,4 +1,4 @@
-"""Optimizer of a run: learning rate schedule and AdamW by parameter group.
+"""Optimizer of a run: learning rate schedule, and optax by parameter group.
 
 Norms, biases and the scalar gates are not decayed, and the temporal modules,
 which start from nothing, may learn faster than the encoder.
@@ -8,6 +8,7 @@ decay to 0, weight decay 0.01); the parameter groups are ours.
 """
 
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,15 +26,26 @@ _CHOSEN = (("gaussian", "weight"),)  # paths of parameters without a gradient
 
 
 def learning_rate_schedule(
-  peak: float, total_steps: int, warmup_fraction: float
+  peak: float, total_steps: int, warmup_fraction: float, name: str = "linear"
 ) -> optax.Schedule:
-  """Returns the learning rate by update: 0 -> peak -> 0, both linear."""
+  """Returns the learning rate by update: 0 -> peak, linear, then as named.
+
+  Args:
+    name: "linear" or "cosine" to 0, or "constant".
+  """
   warmup = int(warmup_fraction * total_steps)  # updates
+  if name == "cosine":
+    decay = optax.schedules.cosine_decay_schedule(
+      peak, max(total_steps - warmup, 1)
+    )
+  else:
+    end = peak if name == "constant" else 0.0
+    decay = optax.schedules.linear_schedule(peak, end, total_steps - warmup)
   return optax.schedules.join_schedules(
     [
       # A ramp of no updates divides by zero, even where it is never read.
       optax.schedules.linear_schedule(0.0, peak, max(warmup, 1)),
-      optax.schedules.linear_schedule(peak, 0.0, total_steps - warmup),
+      decay,
     ],
     boundaries=[warmup],
   )
@@ -87,7 +99,7 @@ def make_optimizer(
   total_updates: int,
   accumulate_steps: int = 1,
 ) -> optax.GradientTransformation:
-  """Returns clipped AdamW with one learning rate for each parameter group.
+  """Returns the clipped optimizer, with a learning rate for each group.
 
   Args:
     section: `config.optimizer`.
@@ -100,22 +112,27 @@ def make_optimizer(
     return optax.set_to_zero()
   mask = functools.partial(decay_mask, kind=section.decay)
 
-  def adamw(factor: float) -> optax.GradientTransformation:
+  make = getattr(optax, section.name)
+  options = {}
+  # The second moment stays in fp32: an update moves it by a thousandth, which
+  # bf16 would round away.
+  if "mu_dtype" in inspect.signature(make).parameters:
+    options["mu_dtype"] = jnp.dtype(section.moment_dtype)
+
+  def make_group(factor: float) -> optax.GradientTransformation:
     schedule = learning_rate_schedule(
-      section.learning_rate * factor, total_updates, section.warmup_fraction
+      section.learning_rate * factor,
+      total_updates,
+      section.warmup_fraction,
+      section.schedule,
     )
-    return optax.adamw(
-      schedule,
-      # The second moment stays in fp32: an update moves it by a thousandth,
-      # which bf16 would round away.
-      mu_dtype=jnp.dtype(section.moment_dtype),
-      weight_decay=section.weight_decay,
-      mask=mask,
+    return make(
+      schedule, weight_decay=section.weight_decay, mask=mask, **options
     )
 
   groups = {
-    ENCODER: adamw(1.0),
-    TEMPORAL: adamw(section.temporal_rate_factor),
+    ENCODER: make_group(1.0),
+    TEMPORAL: make_group(section.temporal_rate_factor),
     FIXED: optax.set_to_zero(),
   }
   update = optax.partition(

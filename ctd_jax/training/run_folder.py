@@ -27,6 +27,7 @@ CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 TENSORBOARD_FOLDER = "tensorboard"
 PROFILE_FOLDER = "profile"
+NEGATIVES_FOLDER = "negatives"  # lists of mined records, by step
 TOKENS_FOLDER = "tokens"  # of the texts, see `config.input.tokens_dir`
 WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
@@ -35,6 +36,14 @@ _DEFAULT_PARENT = "runs"
 # Fields that older configs lack; their default is what was done without them.
 _LATER_FIELDS = (
   "accumulate_steps",
+  "patience",
+  "negatives.mined",
+  "mining.source",
+  "mining.depth",
+  "mining.margin",
+  "mining.refresh_every",
+  "optimizer.name",
+  "optimizer.schedule",
   "optimizer.moment_dtype",
   "optimizer.freeze_encoder",
   "dates.form",

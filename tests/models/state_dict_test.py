@@ -259,6 +259,17 @@ def test_a_config_that_does_not_fit_is_named(family, fields, message, tmp_path):
     published_folder.load_encoder(folder)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_weight_that_is_no_number_is_named(tmp_path, value):
+  def change(content):
+    content["norm.weight"][0] = value
+    return content
+
+  folder = rewritten(tmp_path, "qwen3", change)
+  with pytest.raises(ValueError, match=r"norm\.weight holds NaN or infinity"):
+    published_folder.load_encoder(folder)
+
+
 def test_a_config_that_is_no_object_is_named(tmp_path):
   folder = rewritten(tmp_path, "qwen3", lambda c: c)
   path = folder / "config.json"

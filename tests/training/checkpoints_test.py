@@ -282,6 +282,18 @@ def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
   assert checkpoints.restore_params(1, abstract().params)
 
 
+def test_a_parameter_that_is_no_number_is_named(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1])
+  broken = state(2.0)
+  broken = broken.replace(params=jax.tree.map(jnp.log, state(0.0).params))
+  checkpoints.save(2, broken, numbers(), {"validation/hit@1": 0.2})
+  checkpoints.wait()
+  with pytest.raises(
+    UnreadableCheckpointError, match="run/2 .*: kernel holds NaN or infinity"
+  ):
+    checkpoints.restore_params(2, abstract().params)
+
+
 def test_metrics_that_cannot_be_read_are_not_the_best(tmp_path):
   fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2).close()
   cut_short(tmp_path / "run/3/metrics/metrics")

@@ -4,6 +4,7 @@ import numpy as np
 import optax
 import pytest
 
+from ctd_jax.training import config as training_config
 from ctd_jax.training import optimizer
 from tests import synthetic
 
@@ -18,6 +19,30 @@ def test_schedule_touches_its_corners():
   assert float(rate(100)) == 0.0
   without_warmup = optimizer.learning_rate_schedule(2e-5, 10, 0.0)
   np.testing.assert_allclose(without_warmup(0), 2e-5, rtol=1e-6)
+
+
+def test_schedules_have_their_names():
+  middle = {
+    name: float(optimizer.learning_rate_schedule(1.0, 100, 0.2, name)(70))
+    for name in ("linear", "cosine", "constant")
+  }
+  expected = {"linear": 0.375, "cosine": 0.308658, "constant": 1.0}
+  assert middle == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_optimizer_moves_parameters_and_decays_matrices_alone():
+  section = synthetic.config().optimizer
+  section.warmup_fraction, section.weight_decay = 0.0, 1.0
+  section.schedule = "constant"
+  for name in training_config.CHOICES["optimizer.name"]:
+    section.name = name
+    transformation = optimizer.make_optimizer(section, 10)
+    state = transformation.init(PARAMS)
+    for factor, is_moved in ((0.0, False), (1.0, True)):
+      grads = jax.tree.map(lambda x, f=factor: f * jnp.ones_like(x), PARAMS)
+      updates, _ = transformation.update(grads, state, PARAMS)
+      assert (updates["encoder"]["dense"]["kernel"] < 0).all(), name
+      assert updates["encoder"]["dense"]["bias"].any() == is_moved, name
 
 
 def test_a_run_without_updates_keeps_nothing_for_them():

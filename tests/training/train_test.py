@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -55,6 +56,21 @@ def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path, whole):
 
 
 @pytest.mark.slow
+def test_a_run_goes_on_with_the_negatives_it_was_cut_with(tmp_path):
+  config = synthetic_run.config("ft")
+  config.negatives.mined = 2
+  config.mining.source, config.mining.refresh_every = "self", 4
+  training_run.train_and_evaluate(config, tmp_path / "whole")
+  # Step 5 has a checkpoint; the lists are those of step 4.
+  training_run.train_and_evaluate(config, tmp_path / "cut", stop_after=6)
+  training_run.train_and_evaluate(config, tmp_path / "cut")
+  assert metric_lines(tmp_path / "cut") == metric_lines(tmp_path / "whole")
+  lists = sorted((tmp_path / "cut" / "negatives").iterdir())
+  assert len(lists) == 4  # of the steps 0, 4, 8 and 12
+  assert len({path.read_text() for path in lists}) > 1
+
+
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_middle_of_an_update(tmp_path):
   config = synthetic_run.config("ctd")
   config.accumulate_steps = 3
@@ -99,6 +115,20 @@ def test_a_finished_run_is_not_trained_again(tmp_path, whole):
   shutil.copytree(whole, workdir)
   training_run.train_and_evaluate(synthetic_run.config("ctd"), workdir)
   assert metric_lines(workdir) == metric_lines(whole)
+
+
+@pytest.mark.slow
+def test_a_run_that_gets_no_better_ends_and_stays_ended(tmp_path):
+  config = synthetic_run.config("ft")
+  config.optimizer.learning_rate = 0.0
+  config.eval_every, config.patience = 2, 3
+  for _ in range(2):
+    training_run.train_and_evaluate(config, tmp_path)
+    rows = metric_rows(tmp_path)
+    validated = [row["step"] for row in rows if "validation/hit@1" in row]
+    assert validated == [2, 4, 6, 8]
+    assert rows[-1]["step"] == 8
+  assert (tmp_path / "evaluation" / "results.json").exists()
 
 
 @pytest.mark.slow
@@ -315,6 +345,13 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     ("optimizer.decay", "none", "config.optimizer.decay='none': expected"),
     ("negatives.far", 1, "config.negatives.far: unknown type"),
     ("optimizer.warmup_fraction", 1.5, "warmup_fraction=1.5: expected"),
+    ("optimizer.learning_rate", math.nan, "learning_rate=nan: expected a fin"),
+    ("mining.margin", math.inf, "config.mining.margin=inf: expected a finite"),
+    ("optimizer.name", "adam", "config.optimizer.name='adam': expected one of"),
+    ("optimizer.schedule", "step", "config.optimizer.schedule='step': expec"),
+    ("patience", -1, "config.patience=-1: expected at least 0"),
+    ("mining.depth", 0, "config.mining.depth=0: expected at least 1"),
+    ("mining.refresh_every", 5, "only the lists of config.mining.source='self"),
     ("eval.mode", "neg2", "neg1_ne1_dq0"),
     ("eval.batch_size", 0, "config.eval.batch_size=0: expected at least 1"),
     ("log_every", 0, "config.log_every=0: expected at least 1"),

@@ -139,7 +139,9 @@ class TensorFiles:
         f"{self.folder}: {name} holds {view.get_dtype()}; expected one of "
         f"{', '.join(_FLOAT_TYPES)}"
       )
-    return np.asarray(view[index]).astype(np.float32)
+    tensor = np.asarray(view[index]).astype(np.float32)
+    _check_finite(self.folder, name, tensor)
+    return tensor
 
 
 def hash_weights(folder: pathlib.Path) -> str:
@@ -188,10 +190,19 @@ def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
   if not path.is_file():
     raise FileNotFoundError(f"no {path.name} in {path.parent}")
   with _open_weights(path) as weights:
-    return {
+    tensors = {
       name: weights.get_tensor(name)
       for name in weights.keys()  # noqa: SIM118
     }
+  for name, tensor in tensors.items():
+    _check_finite(path, name, tensor)
+  return tensors
+
+
+def _check_finite(path: pathlib.Path, name: str, tensor: np.ndarray) -> None:
+  """Raises ValueError if a tensor has values that no training recovers from."""
+  if not np.isfinite(tensor).all():
+    raise ValueError(f"{path}: {name} holds NaN or infinity")
 
 
 def _open_weights(path: pathlib.Path) -> Any:
