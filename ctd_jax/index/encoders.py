@@ -171,7 +171,7 @@ def _restore_run(
 
 
 def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
-  from ctd_jax.models.dual_encoder import INNER_PRODUCTS
+  from ctd_jax.models import dual_encoder
   from ctd_jax.retrieval import dense
   from ctd_jax.training import date_marks, input_pipeline
   from ctd_jax.training import experiment as experiments
@@ -185,14 +185,18 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
     )
   mode = system.score_mode
   # The cosine of the other scores is that of the vectors with context.
-  mode = mode if mode in INNER_PRODUCTS else "absolute"
+  mode = mode if mode in dual_encoder.INNER_PRODUCTS else "absolute"
   ranker = dense.TextRanker(config, system.model, system.mesh)
 
   def encode(
     tokens: input_pipeline.Tokens, description: str
   ) -> Float32[np.ndarray, "n D"]:
     encoding = ranker.encode_texts(system.params, tokens, description)
-    return np.asarray(encoding.vectors(mode), np.float32)
+    # An index compares cosines, whatever the run was trained with.
+    vectors = encoding.vectors(mode)
+    if config.model.similarity != "cosine":
+      vectors = dual_encoder.normalize_vectors(vectors)
+    return np.asarray(vectors, np.float32)
 
   def encode_records(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
     tokens = experiments.tokenize_side(
@@ -266,6 +270,8 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
 
 def _describe_config(config: Any) -> dict[str, Any]:
   """Returns the fields of a configuration that its vectors depend on."""
+  from ctd_jax.models import dual_encoder
+
   # Unset fields, fields outside the repr and an unused Gaussian are left out,
   # so that the hash of a model stays when others get new fields.
   fields = {
@@ -277,7 +283,7 @@ def _describe_config(config: Any) -> dict[str, Any]:
     del fields["use_gaussian"], fields["gaussian_dim"]
   return {
     name: _describe_config(value) if dataclasses.is_dataclass(value) else value
-    for name, value in fields.items()
+    for name, value in dual_encoder.drop_old_values(fields).items()
   }
 
 

@@ -208,6 +208,7 @@ class AbsoluteContext(nn.Module):
   width: int = 64  # columns of each of the three codebooks
   # Initial value of the learned gate; 1.0 in the release.
   gate_init: float = 1.0
+  use_bias: bool = True  # b; the paper has none
 
   @nn.compact
   def __call__(
@@ -232,6 +233,7 @@ class AbsoluteContext(nn.Module):
       pooled.shape[-1],
       kernel_init=init,
       bias_init=init,
+      use_bias=self.use_bias,
       precision=PRECISION,
       name="project",
     )(jnp.concatenate(codes, axis=-1))

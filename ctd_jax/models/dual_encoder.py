@@ -33,6 +33,7 @@ from ctd_jax.models.pretrained.folders import EncoderConfig
 
 SCORE_MODES = ("semantic", "absolute", "ctd", "posterior", "temps")
 INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
+SIMILARITIES = ("cosine", "dot")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,7 @@ class CTDConfig:
   offset_features: str = "index"  # see `temporal_bias.offset_frequencies`
   scalar_axis: str = "timeline"  # see `calendar_heads.latent_scalar`
   context_dim: int = 64  # columns of each codebook
+  context_bias: bool = True  # of the projection of the codes
   bias_dim: int = 32  # offset features, and hidden units of the bias; even
   gate_init: float = 0.1  # the release starts the untrained code at 1.0
   bias_scale_init: float = 0.1  # at 0.0 only the scale itself has a gradient
@@ -66,7 +68,9 @@ class CTDConfig:
   mass_weight_init: float = 1.0  # of the log mass
   use_gaussian: bool = False  # mode "temps" mixes in the similarity in time
   gaussian_dim: int = 8  # of a text's Gaussian over time
-  # Divides cosines; never learned. Of the released code; the paper names none.
+  similarity: str = "cosine"  # of two vectors; see `scale_vectors`
+  # Divides similarities; never learned. Of the released code; the paper names
+  # none.
   temperature: float = 0.05
 
   def __post_init__(self):
@@ -77,6 +81,7 @@ class CTDConfig:
     object.__setattr__(self, "month_classes", classes)
     choices = {
       "pooling": POOLINGS,
+      "similarity": SIMILARITIES,
       "codebook": calendar_heads.CODEBOOKS,
       "offset_features": temporal_bias.OFFSET_FEATURES,
       "scalar_axis": calendar_heads.SCALAR_AXES,
@@ -98,6 +103,19 @@ class CTDConfig:
       raise ValueError(f"temperature must be > 0, got {self.temperature}")
 
 
+def drop_old_values(fields: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns fields of a config without later ones that change nothing.
+
+  Checkpoints and indexes from before then have the same description.
+  """
+  old_values = {"similarity": "cosine", "context_bias": True}
+  return {
+    name: value
+    for name, value in fields.items()
+    if name not in old_values or value != old_values[name]
+  }
+
+
 # Vectors of the slots of all rows, [rows, S, D] -> of the texts, [B, D].
 TakeTexts = Callable[[Float[Array, "_ S D"]], Float[Array, "B D"]]
 
@@ -109,6 +127,19 @@ def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
   square = jnp.square(vectors).sum(axis=-1, keepdims=True)
   # Clamped under the root, where the gradient at zero would be infinite.
   return vectors * jax.lax.rsqrt(jnp.maximum(square, 1e-24))
+
+
+def scale_vectors(
+  vectors: Float[Array, "B D"], similarity: str
+) -> Float[Array, "B D"]:
+  """Returns vectors whose inner product is a similarity.
+
+  "cosine"; or "dot", their product over the root of D, as in attention, so that
+  one temperature serves encoders of every width.
+  """
+  if similarity == "cosine":
+    return normalize_vectors(vectors)
+  return vectors * vectors.shape[-1] ** -0.25
 
 
 class DualEncoder(nn.Module):
@@ -128,7 +159,10 @@ class DualEncoder(nn.Module):
     self.heads = calendar_heads.CalendarHeads(config.class_counts)
     if config.use_context:
       self.context = calendar_heads.AbsoluteContext(
-        config.codebook, config.context_dim, config.gate_init
+        config.codebook,
+        config.context_dim,
+        config.gate_init,
+        config.context_bias,
       )
     if config.use_bias:
       self.offset = temporal_bias.OffsetBias(
@@ -213,11 +247,11 @@ class DualEncoder(nn.Module):
       len(config.month_classes),
     )
     # Heads and context read the pooled state itself, which is not normalised.
-    semantic = normalize_vectors(pooled)
+    semantic = scale_vectors(pooled, config.similarity)
     absolute = semantic
     if config.use_context:
-      # h~ = h + gate * context(p), of unit length
-      absolute = normalize_vectors(self.context(pooled, logits))
+      # h~ = h + gate * context(p)
+      absolute = scale_vectors(self.context(pooled, logits), config.similarity)
     size = len(pooled)
     # Without a posterior an array without columns: the pytree stays the same.
     year_code = jnp.zeros((size, 0), jnp.float32)

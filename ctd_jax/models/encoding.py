@@ -22,9 +22,10 @@ class Encoding:
       int [B, 2]; -1 if the date is left to the heads
   """
 
-  semantic: jax.Array  # unit vectors of the text alone, [B, D]
-  # Unit vectors with the date's code, [B, D]; the same array as `semantic` when
-  # the context is off.
+  # Vectors of the text alone, of unit length where cosines are compared, [B, D]
+  semantic: jax.Array
+  # The same with the date's code, [B, D]; the same array as `semantic` when the
+  # context is off.
   absolute: jax.Array
   scalar: jax.Array  # expected position in time, [B]; 0 = first, 1 = last month
   logits: CalendarLogits  # of reign [B, G], year [B, Y] and month [B, M]
@@ -38,5 +39,5 @@ class Encoding:
   interval: jax.Array
 
   def vectors(self, mode: str) -> jax.Array:
-    """Returns the unit vectors whose cosine enters a score mode, [B, D]."""
+    """Returns the vectors whose product enters a score mode, [B, D]."""
     return self.semantic if mode in ("semantic", "temps") else self.absolute

@@ -59,20 +59,21 @@ checkpoint of step {{ step }}, the best on the validation split.
 `{{ score_mode }}`.
 
 Everything else (sentence-transformers, transformers, `ctd_jax.TextEncoder`) has
-the vectors alone and ranks with their cosine, `semantic`.
+the vectors alone and ranks with their {{ similarity }}, `semantic`.
 **That is another system.** Left behind there:
 
 {% for part in left_behind -%}
 - {{ part }}
 {% endfor %}
 {%- else -%}
-`ctd_jax.Retriever.load({{ folder }})` ranks with the cosine of the vectors over
-a temperature, `{{ score_mode }}`; so do sentence-transformers and other
-libraries. Nothing is left behind.
+`ctd_jax.Retriever.load({{ folder }})` ranks with the {{ similarity }} of the
+vectors over a temperature, `{{ score_mode }}`; so do sentence-transformers and
+other libraries. Nothing is left behind.
 {% endif %}
 ## Vectors
 
-Pooling `{{ pooling }}`, length 1.
+Pooling `{{ pooling }}`
+{%- if similarity == "cosine" %}, length 1{% endif %}.
 {% for side, length, prefix in sides %}
 - {{ side }}: {{ length }} tokens
 {%- if prefix %} after the prefix `{{ prefix }}`{% else %}, no prefix{% endif %}
@@ -221,6 +222,7 @@ def make_card(
     score_mode=system.score_mode,
     left_behind=list_left_behind(config),
     pooling=config.model.pooling,
+    similarity=config.model.similarity.replace("dot", "dot product"),
     sides=[
       ("query", lengths[0], backbone.query_prefix),
       ("record", lengths[1], backbone.record_prefix),
@@ -340,7 +342,8 @@ def export_vectors(
     "dataset": benchmark.name,
     "system": config.name,
     "step": experiment.checkpoints.best_step,
-    "inner_product": f"score {mode}: cosine over the temperature",
+    "inner_product": f"score {mode}: {config.model.similarity} over the "
+    "temperature",
     "temperature": temperature,
     "left_behind": list_left_behind(config, mode),
     "records": len(benchmark.records),

@@ -133,6 +133,7 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
     config.model.pooling,
     SideSettings(backbone.query_prefix, config.query_length),
     SideSettings(backbone.record_prefix, config.record_length),
+    normalize=config.model.similarity == "cosine",
   )
   with files.atomic_path(folder / PARAMS_FILE) as temporary:
     tensors = {

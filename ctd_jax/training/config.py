@@ -33,7 +33,7 @@ METHODS = (
   "date_prefix",
   "time_tokens",
 )
-RELEASE = "release"
+RELEASE, PAPER_TEXT = "release", "paper"
 ADAPTERS = "lora"  # variant of a method
 # What differs from the released code, by repair: field -> released value.
 # Source: the released code's training script and its published recipes.
@@ -64,6 +64,26 @@ REPAIRS: Mapping[str, Mapping[str, Any]] = {
   },
   "scorer": {"eval.score_mode": "semantic"},
 }
+# What differs from the paper's text, likewise. It gives no temperature, starts
+# only "near zero", and no rates of its own: docs/concepts/models.md has a line
+# for each.
+PAPER: Mapping[str, Mapping[str, Any]] = {
+  **{
+    name: REPAIRS[name]
+    for name in ("codebooks", "timeline", "supervision", "balance", "groups")
+  },
+  "starts": {"model.gate_init": 1.0, "model.bias_scale_init": 0.01},
+  "negatives": {
+    "negatives.same_month_comment": 1,
+    "negatives.near_placeholder": 0,
+    "negatives.near_event": 0,
+    "negatives.any_comment": 0,
+  },
+  "similarity": {"model.similarity": "dot", "model.temperature": 1.0},
+  "context_matrix": {"model.context_bias": False},
+  "heads": {"loss.calendar_reduction": "sum"},
+  "smoothing": {"loss.calendar_targets": "uniform"},
+}
 
 # Fields that name a choice.
 CHOICES: Mapping[str, Collection[str]] = {
@@ -71,6 +91,7 @@ CHOICES: Mapping[str, Collection[str]] = {
   "loss.reduction": ("sum_inside", "mean_outside"),
   "loss.bias_columns": ("all", "positives"),
   "loss.calendar_reduction": ("mean", "sum"),
+  "loss.calendar_targets": ("neighbours", "uniform"),
   "optimizer.name": ("adamw", "adamaxw", "lamb", "lion", "nadamw"),
   "optimizer.schedule": ("linear", "cosine", "constant"),
   "optimizer.decay": ("matrices", "release"),
@@ -217,7 +238,8 @@ def base_config() -> ml_collections.ConfigDict:
   # accelerator. Numbers are the same, to rounding.
   m.encoder.kept_activations = "auto"
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
-  m.temperature = 0.05  # of every cosine
+  m.similarity = "cosine"  # or "dot", over the root of the vectors' width
+  m.temperature = 0.05  # divides every similarity
   m.use_context = True  # absolute calendar context, gated
   m.use_bias = True  # relative offset bias
   m.codebook = "index"  # or "release": positions in [0, 1]
@@ -226,6 +248,7 @@ def base_config() -> ml_collections.ConfigDict:
   m.offset_features = "release"  # frequencies <= 1: a smooth function
   m.scalar_axis = "timeline"  # or "release": padded reign x year x month grid
   m.context_dim = 64  # width of each codebook
+  m.context_bias = True  # of their projection; the paper writes a matrix
   m.bias_dim = 32  # Fourier features of an offset
   m.gate_init = 4.0  # gamma; release 1.0
   m.bias_scale_init = 0.1  # epsilon; release 0.0
@@ -253,7 +276,9 @@ def base_config() -> ml_collections.ConfigDict:
   # has its share of the batch and its own bias, and no gradient of the others.
   c.loss.emulated_processes = 1
   c.loss.calendar_weight = 1.0  # lambda, heads on the record; paper 0.1
-  c.loss.calendar_smoothing = 0.2  # mass given to the neighbouring classes
+  c.loss.calendar_smoothing = 0.2  # mass taken from the right class
+  # Who gets it: the neighbouring classes, or "uniform", all of them.
+  c.loss.calendar_targets = "neighbours"
   c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
   c.loss.query_calendar_weight = 1.0  # heads on the query; release 0.0
   c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
@@ -334,9 +359,10 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   same encoder and the same hard negatives.
 
   Args:
-    argument: METHOD, repaired; METHOD-release, with every value that the
-      released code has, and a published encoder in fp32 with the dropout of its
-      folder; METHOD-no_REPAIR, with one of `REPAIRS` undone; or METHOD-lora,
+    argument: METHOD, repaired; METHOD-release or METHOD-paper, with every
+      value that the released code or the paper's text has, and a published
+      encoder in fp32 with the dropout of its folder; METHOD-no_NAME or
+      METHOD-paper_NAME, with one entry of `REPAIRS` or `PAPER`; or METHOD-lora,
       which trains adapters of rank 16 of a published encoder. Their learning
       rate is that of the config.
 
@@ -352,7 +378,7 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   if variant == ADAPTERS:
     c.model.lora.rank = 16
   else:
-    _undo_repairs(c, variant)
+    _apply_variant(c, variant)
   if method.endswith("posterior"):
     c.score_mode = "posterior"
     c.model.use_posterior = True
@@ -374,6 +400,8 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
     c.loss.calendar_weight = 0.0
   if method == "tempdate":
     c.loss.calendar_smoothing = 0.0
+  if method == "tempdate_smooth":  # its name says so, in the paper too
+    c.loss.calendar_targets = "neighbours"
   if method == "temps":
     c.score_mode = "temps"
     c.model.use_gaussian = True
@@ -386,18 +414,23 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
     c.record_length += tokens
 
 
-def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
-  """Gives fields their released values: all repairs, one, or none."""
-  variants: dict[str, Collection[str]] = {"": (), RELEASE: tuple(REPAIRS)}
-  variants |= {f"no_{name}": (name,) for name in REPAIRS}
+def _apply_variant(c: ml_collections.ConfigDict, variant: str) -> None:
+  """Gives fields the values of the release or the paper: all, one, or none."""
+  variants: dict[str, Collection[Mapping[str, Any]]] = {
+    "": (),
+    RELEASE: REPAIRS.values(),
+    PAPER_TEXT: PAPER.values(),
+  }
+  variants |= {f"no_{name}": (fields,) for name, fields in REPAIRS.items()}
+  variants |= {f"paper_{name}": (fields,) for name, fields in PAPER.items()}
   if variant not in variants:
     raise ValueError(
       f"unknown variant {variant!r} after the method; expected one of "
       f"{', '.join((*filter(None, variants), ADAPTERS))}"
     )
-  for name in variants[variant]:
-    c.update_from_flattened_dict(REPAIRS[name])
-  if variant == RELEASE and "source" in c.model.encoder:
+  for fields in variants[variant]:
+    c.update_from_flattened_dict(fields)
+  if variant in (RELEASE, PAPER_TEXT) and "source" in c.model.encoder:
     # Faster here, but no repairs: an ablation leaves them as they are.
     c.model.encoder.dtype = "float32"
     c.model.encoder.attention_dropout = None
@@ -573,6 +606,11 @@ def _find_conflicts(
     config.eval.score_mode == "temps" and mode != "temps",
     "config.eval.score_mode='temps' needs config.score_mode='temps', which "
     "chooses its weight at validation",
+  )
+  yield (
+    mode == "temps" and model.similarity != "cosine",
+    f"config.model.similarity={model.similarity!r}: config.score_mode='temps' "
+    "mixes cosines with the similarity in time; set it to 'cosine'",
   )
   yield (
     config.dates.records == "key" and not config.dates.form,

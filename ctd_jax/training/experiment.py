@@ -25,7 +25,7 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.benchmark.runs import Run
 from ctd_jax.chronology import questions
 from ctd_jax.chronology.reigns import TimeKey
-from ctd_jax.models import packing, text_encoder
+from ctd_jax.models import dual_encoder, packing, text_encoder
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.tokenizer import TextTokenizer
@@ -486,6 +486,7 @@ def _describe_architecture(
   # What a model lacks is left out: checkpoints from before know no such thing.
   if not model["use_gaussian"]:
     del model["use_gaussian"], model["gaussian_dim"]
+  model = dual_encoder.drop_old_values(model)
   if backbone.encoder.lora is None:
     del model["lora"]
   else:

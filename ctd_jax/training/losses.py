@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import ml_collections
+import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
@@ -92,19 +93,27 @@ def multi_positive_nce(
   return jnp.mean(sums.total - positive)
 
 
-def neighbour_targets(
-  labels: Int[Array, " B"], classes: int, eps: float
+def smoothed_targets(
+  labels: Int[Array, " B"], classes: int, eps: float, kind: str = "neighbours"
 ) -> Float[Array, "B C"]:
-  """Returns target probabilities that leak to the adjacent classes.
+  """Returns target probabilities, of which other classes have a part eps.
 
-  Mass 1 - eps stays on the class, eps is shared by the neighbours that exist:
-  half each inside, all to the only one at an end. Months do not wrap.
+  Args:
+    labels: right classes, from 0.
+    classes: C.
+    eps: mass taken from the right class; 0 = none.
+    kind: "neighbours" = shared by the neighbours that exist: half each inside,
+      all to the only one at an end; months do not wrap. "uniform" = shared by
+      all classes, the right one too.
 
-  Source: released code, calendar loss.
+  Source: released code, calendar loss; "uniform" is the label smoothing that
+  the paper names.
   """
   target = jax.nn.one_hot(labels, classes, dtype=jnp.float32)
   if classes == 1 or eps <= 0:
     return target
+  if kind == "uniform":
+    return optax.smooth_labels(target, eps)
   below = jax.nn.one_hot(labels - 1, classes, dtype=jnp.float32)
   above = jax.nn.one_hot(labels + 1, classes, dtype=jnp.float32)
   # one_hot of an index outside the classes is a zero row.
@@ -118,6 +127,7 @@ def calendar_cross_entropy(
   labels: Int[Array, "B 3"],
   eps: float = 0.0,
   reduction: str = "mean",
+  kind: str = "neighbours",
 ) -> Float[Array, ""]:
   """Returns the loss of the three calendar heads on dated texts.
 
@@ -125,13 +135,14 @@ def calendar_cross_entropy(
     logits: logits of reign, year and month; each head has its own classes.
     labels: (reign, year, month), each counted from 0. A time key counts from
       1: subtract one.
-    eps: neighbour smoothing, see `neighbour_targets`; 0 = plain.
+    eps: smoothing, see `smoothed_targets`; 0 = plain.
     reduction: over the heads, "mean" (the release) or "sum" (the paper).
+    kind: of the smoothing.
 
   Source: paper, calendar objective, and the released code.
   """
   targets = [
-    neighbour_targets(labels[:, head], values.shape[-1], eps)
+    smoothed_targets(labels[:, head], values.shape[-1], eps, kind)
     for head, values in enumerate(logits)
   ]
   return interval_calendar_cross_entropy(logits, targets, reduction)

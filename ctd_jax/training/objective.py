@@ -193,6 +193,7 @@ def _date_losses(
         batch["positive_classes"],
         weights.calendar_smoothing,
         weights.calendar_reduction,
+        weights.calendar_targets,
       ),
     )
   if weights.query_calendar_weight:

@@ -70,6 +70,33 @@ def test_methods_are_those_of_the_configs():
   assert tuple(names) == training_config.METHODS
 
 
+def test_differences_from_paper_and_release_are_those_of_the_configs():
+  variants = ["ctd-paper", "ctd-release", "ctd"]
+  columns = []
+  for variant in variants:
+    columns.append(config := training_config.base_config())
+    training_config.apply_method(config, variant)
+
+  def show(config, field):
+    value = training_config.get_field(config, field)
+    if field == "negatives":
+      return ", ".join(f"{name}={n}" for name, n in value.items() if n)
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+  lines = re.findall(
+    r"^\| [^|]+ \| `([\w.]+)` \| (.*?) \| (.*?) \| (.*?) \|",
+    read_page("concepts/models.md").split("## Paper, release, ours")[1],
+    re.MULTILINE,
+  )
+  for field, *values in lines:
+    assert values == [show(config, field) for config in columns], field
+  entries = [*training_config.PAPER.values(), *training_config.REPAIRS.values()]
+  fields = {name for entry in entries for name in entry}
+  assert {field for field, *_ in lines} == {
+    "negatives" if name.startswith("negatives.") else name for name in fields
+  }
+
+
 def test_commands_are_those_of_the_console_script():
   rows = re.findall(
     r"^\| `([\w-]+)` \| `([\w.]+)` \| (.+) \|$",

@@ -117,14 +117,17 @@ def test_interval_mask_is_overlap():
 
 
 @pytest.mark.slow
-def test_neighbour_smoothing_goldens():
-  targets = losses.neighbour_targets(jnp.array([0, 2, 4]), 5, 0.2)
+def test_smoothing_goldens():
+  targets = losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.2)
   expected = [[0.8, 0.2, 0, 0, 0], [0, 0.1, 0.8, 0.1, 0], [0, 0, 0, 0.2, 0.8]]
   np.testing.assert_allclose(targets, expected, rtol=1e-6)
-  plain = losses.neighbour_targets(jnp.array([0, 2, 4]), 5, 0.0)
+  plain = losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.0)
   np.testing.assert_array_equal(plain, np.eye(5)[[0, 2, 4]])
-  alone = losses.neighbour_targets(jnp.array([0]), 1, 0.2)
+  alone = losses.smoothed_targets(jnp.array([0]), 1, 0.2)
   np.testing.assert_array_equal(alone, [[1.0]])
+  uniform = losses.smoothed_targets(jnp.array([0, 4]), 5, 0.2, "uniform")
+  expected = [[0.84, *[0.04] * 4], [*[0.04] * 4, 0.84]]
+  np.testing.assert_allclose(uniform, expected, rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -204,15 +204,24 @@ def test_loss_and_gradient_of_several_processes(processes):
   assert np.abs(d_expected_offset["hidden_kernel"]).max() > 1e-5
 
 
-def test_the_variant_sets_every_released_value():
+@pytest.mark.parametrize(
+  ("variant", "entries", "reduction"),
+  [
+    ("release", training_config.REPAIRS, "mean"),
+    ("paper", training_config.PAPER, "sum"),
+  ],
+)
+def test_a_variant_sets_every_value(variant, entries, reduction):
   c = training_config.base_config()
-  training_config.apply_method(c, "ctd-release")
-  for values in training_config.REPAIRS.values():
+  training_config.apply_method(c, f"ctd-{variant}")
+  for values in entries.values():
     for name, value in values.items():
       assert field(c, name) == value, name
   assert sum(c.negatives.values()) == 1
   assert c.score_mode == "ctd"
-  assert c.loss.calendar_reduction == "mean"
+  assert c.loss.calendar_reduction == reduction
+  c.name = "run"
+  training_config.validate(c)
 
 
 @pytest.mark.parametrize("name", training_config.REPAIRS)

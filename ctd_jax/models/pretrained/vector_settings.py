@@ -223,7 +223,7 @@ def write_vector_settings(
     },
     PROMPTS_FILE: {
       "prompts": {"query": query.prefix, "document": record.prefix},
-      "similarity_fn_name": "cosine",
+      "similarity_fn_name": "cosine" if settings.normalize else "dot",
     },
   }
   if query.max_length and record.max_length:

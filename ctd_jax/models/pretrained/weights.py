@@ -420,18 +420,21 @@ def export_encoder(
   pooling: str,
   query: SideSettings,
   record: SideSettings,
+  normalize: bool = True,
 ) -> None:
   """Writes an encoder, its tokenizer and how its vectors are made.
 
-  Other libraries then compute the `semantic` vectors: of unit length, without
-  calendar context. One that knows a single length takes the longer of both.
+  Other libraries then compute the `semantic` vectors, without calendar context.
+  One that knows a single length takes the longer of both.
 
   Args:
     params: parameters of `config.make_encoder()`.
     pooling: "cls", "mean" or "last".
     query: prefix and length of queries; both sides have a length.
+    normalize: whether vectors have length 1, as those have that are compared by
+      their cosine.
   """
   save_encoder(folder, config, params)
   tokenizer.save(folder, max(query.max_length, record.max_length))
-  settings = VectorSettings(pooling, True, query, record)
+  settings = VectorSettings(pooling, normalize, query, record)
   vector_settings.write_vector_settings(folder, settings, config.hidden_size)
