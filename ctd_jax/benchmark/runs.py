@@ -28,9 +28,20 @@ from jaxtyping import Float, Float32, Int
 
 from ctd_jax.utils import files
 
-# Information that a system may read: texts, texts from outside, the order of
-# records in their source, time keys.
-TRACKS = ("T0", "T0+external", "T0+order", "T1")
+# Information that a system may read: texts; the time keys of train records, as
+# a training signal or looked up while ranking; texts from outside, or the order
+# of records in their source; the time keys of all records. See
+# docs/concepts/benchmark.md.
+TEXTS, TRAINED, LOOKUP = "T0", "T0+train", "T0+lookup"
+EXTERNAL, ORDER = "+external", "+order"
+TRACKS = (
+  *(
+    f"{t}{more}"
+    for more in ("", EXTERNAL, ORDER)
+    for t in (TEXTS, TRAINED, LOOKUP)
+  ),
+  "T1",
+)
 _FILE_NAME = re.compile(
   r"run\.(?P<system>.+)\.(?P<split>\w+)\.(?P<gallery>\w+)\.trec"
 )
@@ -80,6 +91,21 @@ class Run:
   def depth(self) -> int:
     """Records of the longest ranking; 0 if there are no rankings."""
     return max(map(len, self.rankings.values()), default=0)
+
+
+def reads_no_more(track: str, than: str) -> bool:
+  """Returns whether all that a track allows is allowed in another track too."""
+  if than == "T1":
+    return True
+  # What is looked up may also teach.
+  allowed = {*than.replace("lookup", "train+lookup").split("+")}
+  return {*track.split("+")} <= allowed
+
+
+def allow_lookup(track: str) -> str:
+  """Returns a track in which the keys of train records are looked up too."""
+  base, *more = track.replace("+train", "").replace("+lookup", "").split("+")
+  return track if base == "T1" else "+".join([LOOKUP, *more])
 
 
 def run_file_name(system: str, split: str, gallery: str) -> str:

@@ -147,7 +147,6 @@ NUM_OPENINGS = 18
 # nothing follows the date (2).
 NUM_MANNERS = 4
 _MAX_OPENING_START = 2  # characters that may come before a record's own date
-_MAX_PLACEHOLDER_CHARS = 30  # a longer text tells an event
 _MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
@@ -203,8 +202,7 @@ class Corpus:
   # What the text says about the position of its first day in the month, one of
   # `sexagenary.DAY_MARKS`.
   first_day_mark: Int[np.ndarray, " N"]
-  # Ordinal month of a text that states it in full and says little else; UNKNOWN
-  # for the others.
+  # Ordinal month that a placeholder states; UNKNOWN for other records.
   placeholder_month: Int[np.ndarray, " N"]
   # Texts that are not records; their citations count too.
   external_texts: tuple[str, ...] = ()
@@ -227,14 +225,15 @@ class Corpus:
 
   @property
   def is_placeholder(self) -> Bool[np.ndarray, " N"]:
-    """Whether a record states its month and tells no event."""
+    """Whether a record says that its month is empty."""
     return self.placeholder_month != UNKNOWN
 
-  @functools.cached_property
-  def has_placeholder(self) -> Bool[np.ndarray, " K"]:
-    """Whether a month has a placeholder."""
+  def has_placeholder(
+    self, of_records: Bool[np.ndarray, " N"] | bool = True
+  ) -> Bool[np.ndarray, " K"]:
+    """Returns whether a month has a placeholder among some of the records."""
     result = np.zeros(len(self.axis), bool)
-    result[self.placeholder_month[self.is_placeholder]] = True
+    result[self.placeholder_month[self.is_placeholder & of_records]] = True
     return result
 
   @functools.cached_property
@@ -291,6 +290,7 @@ def read_corpus(
   texts: Iterable[str],
   timeline: Timeline,
   external_texts: Iterable[str] = (),
+  is_placeholder: Bool[np.ndarray, " N"] | None = None,
 ) -> Corpus:
   """Returns the records with the dates that their texts print.
 
@@ -299,6 +299,8 @@ def read_corpus(
     timeline: the calendar they are dated in.
     external_texts: texts outside the corpus; their citations count too
       (track T0+external).
+    is_placeholder: which records say that their month is empty, whatever they
+      look like; by default none.
 
   Raises:
     TypeError: if a text is no string.
@@ -307,6 +309,7 @@ def read_corpus(
     unicode_text.list_texts(texts),
     MonthAxis.from_timeline(timeline),
     unicode_text.list_texts(external_texts, "external_texts"),
+    is_placeholder,
   )
 
 
@@ -314,9 +317,15 @@ def read_axis_corpus(
   texts: Sequence[str],
   axis: MonthAxis,
   external_texts: Sequence[str] = (),
+  is_placeholder: Bool[np.ndarray, " N"] | None = None,
 ) -> Corpus:
   """Returns the records as `read_corpus` does, for an axis made before."""
-  readings = [_read_text(text, axis.timeline) for text in texts]
+  if is_placeholder is None:
+    is_placeholder = np.zeros(len(texts), bool)
+  readings = [
+    _read_text(text, axis.timeline, empty)
+    for text, empty in zip(texts, is_placeholder.tolist(), strict=True)
+  ]
   openings, manners, years, spans, days, marks, placeholders, bodies = (
     zip(*readings, strict=True) if readings else ((),) * 8
   )
@@ -341,10 +350,12 @@ def read_axis_corpus(
 
 
 def _read_text(
-  text: str, timeline: Timeline
+  text: str, timeline: Timeline, is_placeholder: bool
 ) -> tuple[int, int, int, tuple[int, int], tuple[int, ...], int, int, str]:
   """Returns opening, manner, year, span, days, mark, placeholder and body."""
-  placeholder_month = _read_placeholder_month(text, timeline)
+  placeholder_month = UNKNOWN
+  if is_placeholder and (full := dates_lib.find_full_dates(text, timeline)):
+    placeholder_month = timeline.ordinal(full[0][2])
   cues = dates_lib.find_date_cues(text, timeline)
   # A date further inside the text is not the record's own.
   if not cues or cues[0].start > _MAX_OPENING_START:
@@ -383,15 +394,6 @@ def _classify_opening(cue: dates_lib.DateCue) -> int:
   if cue.season and not cue.month:
     return _FIRST_SEASON_OPENING + dates_lib.SEASONS.index(cue.season)
   return cue.month or NO_OPENING
-
-
-def _read_placeholder_month(text: str, timeline: Timeline) -> int:
-  if len(text) > _MAX_PLACEHOLDER_CHARS:
-    return UNKNOWN
-  dates = dates_lib.find_full_dates(text, timeline)
-  if not dates or dates[0][0] > _MAX_OPENING_START + 2:
-    return UNKNOWN
-  return timeline.ordinal(dates[0][2])
 
 
 # Folds of labelled records, hidden as the records that are to be dated are.

@@ -56,7 +56,9 @@ VARIANTS = FITTED, ELIMINATION, STRICT = ("fitted", "elimination", "strict")
 EVIDENCE = {
   "openings": "month, season and year number that open a record",
   "days": "sexagenary days against the computed calendar",
-  "empty": "months with a placeholder have no other record",
+  "empty": "which months are empty, by placeholders of months without a known "
+  "record: they exclude these months, tell what else is in a season, and take "
+  "no record that opens a month",
   "seasons": "whether a season is named, against its empty months",
   "words": "names and words by year",
   "neural": "an encoder that reads the text whole, by year",
@@ -207,7 +209,7 @@ def make_experts(
     words.Words(),
     citations.Citations(use_undated_reigns="carried" not in without),
     parallels.ParallelTexts(),
-    date_features.MonthCapacity(),
+    date_features.MonthCapacity(use_placeholders="empty" not in without),
   ]
   if "neural" not in without:
     # Here and not above: the other experts need no JAX.

@@ -15,7 +15,9 @@ into `event_window` and `gap_window`, which placeholders alone answer.
 
 These four families are the cells of `macro`, the mean of the cells' means. Most
 official hits are placeholders: a mean over queries hides that a system misses
-the events, the macro mean does not.
+the events, the macro mean does not. Nor does the family `only_events`: the
+queries without a placeholder among their positives, on which a parser of dates
+finds nothing.
 
 Axes: N records.
 
@@ -27,6 +29,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from jaxtyping import Bool, Shaped
 
 from ctd_jax.benchmark import benchmark, runs
@@ -36,12 +39,15 @@ EVENT_POINT = "event_point"
 EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"
 CELLS = (EVENT_POINT, benchmark.GAP, EVENT_WINDOW, GAP_WINDOW)
 MACRO_FAMILY = "macro"
+ONLY_EVENTS = "only_events"
+_MIN_MASKED = 10  # records of a masked ranking that the measures look at
 FAMILIES = (
   "all",
   benchmark.POINT,
   benchmark.WINDOW,
   *CELLS,
   MACRO_FAMILY,
+  ONLY_EVENTS,
 )
 # Measure -> kind that the first record must have besides being a positive. The
 # two sum to hit@1, since a positive is an event or a placeholder.
@@ -217,10 +223,10 @@ def families_of(
       f"{query.paper_family!r}"
     )
   families = ("all", query.family, *allowed_families[query.paper_family])
+  kinds = {kinds_by_record_id[record_id] for record_id in query.positives}
   if query.family == benchmark.WINDOW:
-    is_gap = is_pure_no_event(query.positives, kinds_by_record_id)
-    families += (GAP_WINDOW if is_gap else EVENT_WINDOW,)
-  return families
+    families += (GAP_WINDOW if kinds == {NO_EVENT} else EVENT_WINDOW,)
+  return (*families, ONLY_EVENTS) if NO_EVENT not in kinds else families
 
 
 def gallery_mask(
@@ -247,15 +253,6 @@ def gallery_masks(
 ) -> dict[str, Bool[np.ndarray, " N"]]:
   """Returns gallery -> mask of its records, for all four galleries."""
   return {gallery: gallery_mask(kinds, gallery) for gallery in GALLERY_KINDS}
-
-
-def is_pure_no_event(
-  positives: Sequence[str], kinds_by_record_id: Mapping[str, str]
-) -> bool:
-  """Returns whether placeholders, and nothing else, answer a query."""
-  return {kinds_by_record_id[record_id] for record_id in positives} == {
-    NO_EVENT
-  }
 
 
 def build_qrels(
@@ -295,6 +292,40 @@ def build_qrels(
     if positives:
       positives_by_query[query.query_id] = tuple(positives)
   return positives_by_query
+
+
+MASK = "+mask"  # of the name of a run without the records of train months
+
+
+def mask_train_records(run: runs.Run, data: benchmark.Benchmark) -> runs.Run:
+  """Returns a run without the records of train months.
+
+  None of them answers a question about other months, and a system that looks
+  up their keys knows it. So do all others after this filter; the run gets the
+  name SYSTEM+mask and the track of systems that look keys up.
+  """
+  is_train = dict(zip(data.record_ids, data.record_splits, strict=True))
+  rankings = {
+    query_id: [hit for hit in ranking if is_train.get(hit[0]) != "train"]
+    for query_id, ranking in run.rankings.items()
+  }
+  is_short = [
+    len(rankings[query_id]) < _MIN_MASKED <= len(ranking)
+    for query_id, ranking in run.rankings.items()
+  ]
+  if any(is_short):
+    logging.warning(
+      "%s%s, %s: %d of %d rankings hold fewer than %d records that are not of "
+      "train; rank deeper (config.eval.depth)",
+      *(run.system, MASK, run.gallery, sum(is_short), len(is_short)),
+      _MIN_MASKED,
+    )
+  return dataclasses.replace(
+    run,
+    system=run.system + MASK,
+    track=runs.allow_lookup(run.track),
+    rankings=rankings,
+  )
 
 
 def evaluate_run(

@@ -411,6 +411,8 @@ def _make_error_section(
   path_by_file_name = summary.find_run_paths(run_summary.folders)
   tracks, misses_by_system = {}, {}
   for table in run_summary.tables_of_mode(split, mode_name):
+    if table.system.endswith(protocol.MASK):
+      continue  # it has no run file
     file_name = runs.run_file_name(table.system, split, mode.gallery)
     # Read again: `tables` hold measures, not rankings.
     run = runs.read_run(path_by_file_name[file_name])

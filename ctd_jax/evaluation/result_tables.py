@@ -32,6 +32,7 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
+from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol, results
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
@@ -172,9 +173,20 @@ _TABLE_MARKER = re.compile(
   re.DOTALL,
 )
 TRACK_NOTES = {
-  "T0": "text only",
-  "T0+external": "text, also from outside the gallery",
-  "T0+order": "text and the order of records in their source",
+  **{
+    f"{track}{more}": f"text{more_note}{note}"
+    for more, more_note in (
+      ("", ""),
+      (runs.EXTERNAL, ", also from outside the gallery"),
+      (runs.ORDER, " and the order of records in their source"),
+    )
+    for track, note in (
+      (runs.TEXTS, ""),
+      (runs.TRAINED, "; keys of train records as training signal"),
+      (runs.LOOKUP, "; keys of train records looked up while ranking"),
+    )
+  },
+  runs.TEXTS: "text only",
   "T1": "time keys of the records given",
   "closed_book": "the question only",
   "open_book": "passages found for the question",
@@ -205,16 +217,20 @@ def format_table(
     ValueError: if two rows claim the same cell.
   """
   blocks = _group_cells(rows, metrics, intervals, columns)
-  # Tables that differ in the track alone are kept together, tracks in
-  # alphabetical order, whatever the order of the rows. The track is the last of
-  # the key.
+  # Tables that differ in the track alone are kept together, those that read
+  # less first, whatever the order of the rows. The track is last of the key.
   first_index = {
     table_key[:-1]: index for index, table_key in reversed([*enumerate(blocks)])
   }
   return "\n".join(
     _format_block(table_key, blocks[table_key], metrics, markdown, columns)
     for table_key in sorted(
-      blocks, key=lambda key: (first_index[key[:-1]], key[-1])
+      blocks,
+      key=lambda key: (
+        first_index[key[:-1]],
+        _position_in(key[-1], runs.TRACKS),
+        key[-1],
+      ),
     )
   )
 

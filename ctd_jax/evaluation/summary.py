@@ -50,18 +50,23 @@ GRID_METRICS = (
 )
 
 
-# Columns of the table that is printed: (mode, metric, header).
+# Columns of the table that is printed: (mode, family, metric, header).
 _HEADLINE_COLUMNS = (
-  (protocol.OFFICIAL_MODE, "hit@1", "hit@1"),
-  *zip(
-    (protocol.OFFICIAL_MODE,) * 2,
-    protocol.FIRST_KIND_BY_MEASURE,
-    ("an event", "a placeholder"),
-    strict=True,
+  (protocol.OFFICIAL_MODE, "all", "hit@1", "hit@1"),
+  *(
+    (protocol.OFFICIAL_MODE, "all", metric, header)
+    for metric, header in zip(
+      protocol.FIRST_KIND_BY_MEASURE, ("an event", "a placeholder"), strict=True
+    )
   ),
-  (protocol.OFFICIAL_MODE, "hit@10", "hit@10"),
-  (protocol.OFFICIAL_MODE, "mrr@10", "mrr@10"),
-  (protocol.EVENT_ONLY_MODE, "hit@1", "hit@1, events alone"),
+  (
+    protocol.OFFICIAL_MODE,
+    protocol.ONLY_EVENTS,
+    "hit@1",
+    "hit@1, only events answer",
+  ),
+  (protocol.OFFICIAL_MODE, "all", "mrr@10", "mrr@10"),
+  (protocol.EVENT_ONLY_MODE, "all", "hit@1", "hit@1, events alone"),
 )
 
 
@@ -69,6 +74,7 @@ def score_runs(
   folders: Sequence[files.AnyPath],
   benchmark: Benchmark,
   variant_systems: Collection[str] = (),
+  mask_train: bool = False,
 ) -> list[protocol.PerQueryScores]:
   """Returns the measures of every run file, in every mode of its gallery.
 
@@ -76,6 +82,7 @@ def score_runs(
     folders: folders of run files; of two runs of one system, split and gallery
       the first counts.
     variant_systems: see `find_run_paths`.
+    mask_train: measure each run once more without the records of train months.
 
   Raises:
     ValueError: if a file is malformed or belongs to another benchmark; the
@@ -88,13 +95,17 @@ def score_runs(
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
     names = runs.select_measures(run.depth)
-    for mode in protocol.MODES.values():
-      if mode.gallery == run.gallery:
-        tables.append(
-          protocol.evaluate_run(
-            run, benchmark.queries[run.split], kinds, mode, names
-          )
-        )
+    modes = [m for m in protocol.MODES.values() if m.gallery == run.gallery]
+    measured = [run]
+    if mask_train and run.split != "train":
+      measured.append(protocol.mask_train_records(run, benchmark))
+    tables += [
+      protocol.evaluate_run(
+        each, benchmark.queries[run.split], kinds, mode, names
+      )
+      for each in measured
+      for mode in modes
+    ]
   return tables
 
 
@@ -183,7 +194,7 @@ class RunSummary:
   ) -> list[protocol.PerQueryScores]:
     """Returns the tables that may be drawn side by side.
 
-    All share the track of the run's own system: the bar of a system that reads
+    None reads more than the run's own system: the bar of a system that reads
     gold time keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
@@ -195,19 +206,20 @@ class RunSummary:
     return [
       table
       for table in mode_tables
-      if table.track == track and table.values["hit@1"]
+      if runs.reads_no_more(table.track, track) and table.values["hit@1"]
     ]
 
   def compare_systems(
     self, split: str, mode: str
   ) -> list[significance.SystemComparison]:
-    """Returns hit@1 of the run's own system against others of its track."""
+    """Returns hit@1 of the run's own system against those that read no more."""
     mode_tables = self.tables_of_mode(split, mode)
     pairs = [
       (own, other)
       for own in mode_tables
       for other in mode_tables
-      if own.system == self.system != other.system and other.track == own.track
+      if own.system == self.system != other.system
+      and runs.reads_no_more(other.track, own.track)
     ]
     return significance.compare_system_pairs(pairs, self.years[split])
 
@@ -218,6 +230,7 @@ def summarize_runs(
   system: str,
   order: Sequence[str] = (),
   variant_systems: Collection[str] = (),
+  mask_train: bool = False,
 ) -> RunSummary:
   """Returns the measures of the run files of some folders.
 
@@ -226,6 +239,7 @@ def summarize_runs(
     system: the run's own system; it comes last, below those it has to beat.
     order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.
+    mask_train: see `score_runs`.
 
   Raises:
     ValueError: if a run is malformed or belongs to another benchmark; the
@@ -233,9 +247,11 @@ def summarize_runs(
   """
   order_by_system = {name: i for i, name in enumerate(order)}
   tables = sorted(
-    score_runs(folders, benchmark, variant_systems),
+    score_runs(folders, benchmark, variant_systems, mask_train),
     key=lambda table: (
-      order_by_system.get(table.system, len(order_by_system)),
+      order_by_system.get(
+        table.system.removesuffix(protocol.MASK), len(order_by_system)
+      ),
       table.system == system,
       table.system,
     ),
@@ -253,7 +269,7 @@ def summarize_runs(
       table,
       benchmark.name,
       years[table.split],
-      **origin.get(table.system, {}),
+      **origin.get(table.system.removesuffix(protocol.MASK), {}),
     )
   return RunSummary(
     tuple(folders),
@@ -270,48 +286,54 @@ def format_headline(summary: RunSummary) -> str:
   """Returns one table: hits of the systems, and of what kind the hits are.
 
   The table covers the test split, or the first split if there is no test split,
-  and the track of the run's own system. Systems of other tracks are named below
-  it.
+  and the track of the run's own system; tables of tracks that read less come
+  before it. Systems of other tracks are named below.
   """
   splits = list(summary.years)
   split = "test" if "test" in splits else splits[0]
-  rows = results.select_rows(summary.rows, split=split, family="all")
+  rows = results.select_rows(summary.rows, split=split)
   track_by_system = {row.system: row.track for row in rows}
   # Without a run of its own (--baselines_only), T0 is shown.
   tracks = sorted(set(track_by_system.values()), key=runs.TRACKS.index)
   track = track_by_system.get(summary.system, tracks[0])
-  cells = {(row.system, row.mode, row.metric): row for row in rows}
-  header = ["system", *(label for _, _, label in _HEADLINE_COLUMNS)]
-  body = [
-    [
-      system,
-      *(
-        # Only hit@1 shows its interval.
-        result_tables.format_figure(
-          cells[system, mode, metric], metric == "hit@1"
-        )
-        if (system, mode, metric) in cells
-        else "–"
-        for mode, metric, _ in _HEADLINE_COLUMNS
-      ),
-    ]
-    for system in track_by_system
-    if track_by_system[system] == track
-  ]
+  cells = {(row.system, row.mode, row.family, row.metric): row for row in rows}
+  header = ["system", *(label for *_, label in _HEADLINE_COLUMNS)]
   num_queries = len(summary.benchmark.queries[split])
-  title = (
-    f"{summary.benchmark.name}, {num_queries:,} {split} queries; track {track} "
-    f"({result_tables.TRACK_NOTES[track]})"
-  )
-  text = output.format_table(title, header, body)
+  title = f"{summary.benchmark.name}, {num_queries:,} {split} queries; track "
+  shown = [each for each in tracks if runs.reads_no_more(each, track)]
+  tables = [
+    output.format_table(
+      f"{title}{each} ({result_tables.TRACK_NOTES[each]})",
+      header,
+      [
+        [
+          system,
+          *(
+            # Only hit@1 shows its interval.
+            result_tables.format_figure(
+              cells[system, mode, family, metric], metric == "hit@1"
+            )
+            if (system, mode, family, metric) in cells
+            else "–"
+            for mode, family, metric, _ in _HEADLINE_COLUMNS
+          ),
+        ]
+        for system in track_by_system
+        if track_by_system[system] == each
+      ],
+    )
+    for each in shown
+  ]
   other_systems = [
     f"{system} ({other_track}: {result_tables.TRACK_NOTES[other_track]})"
     for system, other_track in track_by_system.items()
-    if other_track != track
+    if other_track not in shown
   ]
   if other_systems:
-    text += f"Read more, so not in this table: {', '.join(other_systems)}\n"
-  return text
+    tables.append(
+      f"Read more, so not in these tables: {', '.join(other_systems)}\n"
+    )
+  return "\n".join(tables)
 
 
 def write_summary(summary: RunSummary) -> str:

@@ -362,6 +362,8 @@ def print_summary(
     config.name,
     config.eval.baselines,
     variant_systems=registry.model_dependent_names(),
+    # Absent in the config of an older run.
+    mask_train=config.eval.get("mask_train", False),
   )
   print(summary.write_summary(evaluation_summary))
   if benchmark.name.startswith("chunqiutr/mini:"):

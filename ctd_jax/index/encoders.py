@@ -177,7 +177,7 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   from ctd_jax.training import experiment as experiments
 
   config, backbone = system.config, system.backbone
-  if date_marks.find_track(config) != "T0":
+  if date_marks.find_track(config) == "T1":
     raise ValueError(
       f"--encoder={path}: config.dates.records='key': the run reads the time "
       "keys of records (track T1), and those of an index are what is looked "

@@ -61,7 +61,7 @@ class Retriever:
   rank_rows: Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]] = (
     dataclasses.field(repr=False)
   )
-  # What is read; "T0" = texts alone, "T1" = time keys of records too.
+  # What is read, one of `runs.TRACKS`.
   track: str = "T0"
 
   @classmethod

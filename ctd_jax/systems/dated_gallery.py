@@ -1,8 +1,8 @@
 """Dated gallery: retrieval systems that date the gallery from its texts first.
 
 A posterior is compared with other retrievers through run files. The model reads
-a benchmark's texts, and the months and kinds of the records of train months; it
-never sees those of other records.
+a benchmark's texts, which records are placeholders, and the months and kinds of
+the records of train months; it never sees those of other records.
 
 Axes: N records, Q queries, K months, k results.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from absl import logging
 from jaxtyping import Float, Int
 
-from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, Benchmark
+from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, NO_EVENT, Benchmark
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import dating_model
 from ctd_jax.dating.chronicle import calendar as calendar_lib
@@ -34,7 +34,6 @@ from ctd_jax.dating.query_posterior import GalleryDates, RecordWording
 from ctd_jax.texts.works import Entry, Place
 
 SCORE_MODE = "posterior"
-TRACK, EXTERNAL_TRACK = "T0", "T0+external"
 _BRACKET_NOTE = re.compile(r"\(([^)]*)\)")
 # Headings, tags, entities and white space of the Kanripo editions.
 _MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
@@ -84,7 +83,6 @@ class DatedGallery:
   benchmark: Benchmark  # whose gallery
   model: dating_model.DatingModel  # the model, not fitted yet
   features: CorpusFeatures  # of the texts, before dates are learned
-  track: str  # what the texts were read from
 
   @functools.cached_property
   def fitted_model(self) -> FittedDatingModel:
@@ -133,13 +131,12 @@ def read_dated_gallery(
     [record.text for record in benchmark.records],
     benchmark.timeline,
     external_texts,
+    benchmark.kinds == NO_EVENT,
   )
   features = read_corpus_features(
     corpus, make_train_labels(benchmark), model.use_punctuation
   )
-  return DatedGallery(
-    benchmark, model, features, EXTERNAL_TRACK if external_texts else TRACK
-  )
+  return DatedGallery(benchmark, model, features)
 
 
 # ----------------------------------------------------------------------------
@@ -293,7 +290,9 @@ def date_gallery(benchmark: Benchmark, use_labels: bool) -> GalleryDates:
     use_labels: whether records of train months have the months of their labels.
   """
   corpus = corpus_lib.read_corpus(
-    [record.text for record in benchmark.records], benchmark.timeline
+    [record.text for record in benchmark.records],
+    benchmark.timeline,
+    is_placeholder=benchmark.kinds == NO_EVENT,
   )
   labels = make_train_labels(benchmark)
   known_months = labels.month if use_labels else np.full(len(corpus), UNKNOWN)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import Benchmark
-from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS
+from ctd_jax.dating.dating_model import EVIDENCE, STRICT, VARIANTS
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:  # they import JAX
 # System that dates by order -> whether records of train months have the months
 # of their labels.
 USES_LABELS = {"dating-order": True, "dating-order-strict": False}
+# Variant -> track: a strict one learns from the keys of train records, the
+# others also give these records their months.
+TRACK_BY_VARIANT = {
+  variant: runs.TRAINED if variant == STRICT else runs.LOOKUP
+  for variant in VARIANTS
+}
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
 
 
@@ -36,7 +43,7 @@ class DatingConfig(registry.SystemConfig):
   SECTION: ClassVar[str] = "dating"
 
   # Folder of source texts whose bracket notes are read for their citations
-  # (track T0+external); None = the gallery alone (T0).
+  # (track T0+...+external); None = the gallery alone.
   outside: str | None = None
   off: tuple[str, ...] = ()  # evidence left out, see `dating_model.EVIDENCE`
 
@@ -74,12 +81,15 @@ def make_dating_systems(
   def date_variant(variant: str) -> GalleryDates:
     return read_gallery().date(variant)
 
-  track = "T0+external" if config.outside else "T0"
+  more = runs.EXTERNAL if config.outside else ""
+  # An ablation has a name of its own.
+  suffix = "-".join(["", "no", *config.off]) if config.off else ""
   return {
     name: make_posterior_system(
       functools.partial(date_variant, variant),
-      track,
+      TRACK_BY_VARIANT[variant] + more,
       (context.seed,),
+      name + suffix,
     )
     for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
   }
@@ -101,14 +111,19 @@ def make_ordered_systems(
 
   return {
     name: make_posterior_system(
-      functools.partial(date_by_order, use_labels), "T0+order", ()
+      functools.partial(date_by_order, use_labels),
+      (runs.LOOKUP if use_labels else runs.TRAINED) + runs.ORDER,
+      (),
     )
     for name, use_labels in USES_LABELS.items()
   }
 
 
 def make_posterior_system(
-  date_gallery: Callable[[], GalleryDates], track: str, seeds: tuple[int, ...]
+  date_gallery: Callable[[], GalleryDates],
+  track: str,
+  seeds: tuple[int, ...],
+  name: str | None = None,
 ) -> registry.System:
   """Returns a system that ranks by the posterior of the records.
 
@@ -116,6 +131,7 @@ def make_posterior_system(
     date_gallery: returns the dates of the records; called once.
     track: track that they are read from.
     seeds: seeds of the model.
+    name: in run files and tables; None = as registered.
   """
   date_gallery = functools.cache(date_gallery)
 
@@ -135,6 +151,7 @@ def make_posterior_system(
     track=track,
     score_mode="posterior",
     search=search,
+    name=name,
     seeds=seeds,
     log_months=lambda rows: date_gallery().posterior.log_p(rows),
     log_query_months=date_queries,

@@ -56,7 +56,7 @@ SearchFn = Callable[[Sequence[str], int, Galleries], TopK]
 class System:
   """A system, ready to rank the gallery of one benchmark."""
 
-  track: str  # the information track, "T0", "T0+external", "T0+order" or "T1"
+  track: str  # what it may read, one of `runs.TRACKS`
   score_mode: str  # name of the score that ranks
   search: SearchFn  # ranks the gallery
   # In run files and tables; None = the name it is registered with. One

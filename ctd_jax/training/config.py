@@ -318,6 +318,8 @@ def base_config() -> ml_collections.ConfigDict:
   # removed there. None = memory, as at validation.
   c.eval.vectors_dir = config_dict.placeholder(str)
   c.eval.splits = ("validation", "test")
+  # Measure every run once more without the records of train months.
+  c.eval.mask_train = False
   c.eval.baselines = ("bm25", "bm25_timekde", "rules")
   return c
 

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 import ml_collections
 from absl import logging
 
+from ctd_jax.benchmark import runs
 from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import questions
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
@@ -42,7 +43,8 @@ _LEAP, _UNTIL = "[leap]", "[until]"
 
 def find_track(config: ml_collections.ConfigDict) -> str:
   """Returns the track of a run: "T1" where it reads time keys of records."""
-  return "T1" if config.dates.form and config.dates.records == "key" else "T0"
+  reads_keys = config.dates.form and config.dates.records == "key"
+  return "T1" if reads_keys else runs.TRAINED
 
 
 @dataclasses.dataclass(frozen=True)

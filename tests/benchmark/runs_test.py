@@ -119,7 +119,7 @@ LINE = "q Q0 r1 1 0.5 s:T0:ctd\n"
     (LINE + LINE, ":2: record r1 occurs twice for query q"),
     (LINE + "\nq Q0 r2 x 0.4 s:T0:ctd\n", ":3: rank 'x'"),
     (LINE + "q Q0 r2 2 0.4 t:T0:ctd\n", ":2: tag 't:T0:ctd' differs"),
-    ("q Q0 r1 1 0.5 s:T9:ctd\n", ":1: tag .* T0, T0\\+external"),
+    ("q Q0 r1 1 0.5 s:T9:ctd\n", ":1: tag .* T0, T0\\+train"),
     ("", "no line in this run file"),
   ],
 )

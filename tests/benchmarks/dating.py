@@ -25,14 +25,14 @@ import time
 import numpy as np
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.benchmark import EVENT
+from ctd_jax.benchmark.benchmark import EVENT, NO_EVENT
 from ctd_jax.chronology import dates
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating import corpus, query_posterior
+from ctd_jax.dating import query_posterior
 from ctd_jax.dating.dating_model import EVIDENCE, DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.evaluation import protocol, results, significance
-from ctd_jax.systems import dated_gallery
+from ctd_jax.systems import dated_gallery, dating_systems
 from ctd_jax_datasets import load
 from tests.benchmarks import posterior_metrics, result_rows
 
@@ -57,24 +57,19 @@ def strip_dates(text: str, timeline: Timeline) -> str:
 
 def strip_events(benchmark):
   """Returns the benchmark with the dates taken out of all but placeholders."""
-  texts = [record.text for record in benchmark.records]
-  states = corpus.read_corpus(texts, benchmark.timeline).placeholder_month
   records = [
     record
-    if state != corpus.UNKNOWN
+    if record.kind == NO_EVENT
     else dataclasses.replace(
       record, text=strip_dates(record.text, benchmark.timeline)
     )
-    for record, state in zip(benchmark.records, states, strict=True)
+    for record in benchmark.records
   ]
   return dataclasses.replace(benchmark, records=tuple(records))
 
 
-def judge_queries(
-  dated: dated_gallery.DatedGallery, posterior, split: str, name: str
-):
+def judge_queries(benchmark, posterior, split: str, name: str, track: str):
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
-  benchmark = dated.benchmark
   queries = benchmark.queries[split]
   modes = [protocol.get_mode(mode) for mode in MODES]
   masks = {
@@ -86,7 +81,7 @@ def judge_queries(
   )
   made = runs.make_runs(
     name,
-    dated.track,
+    track,
     dated_gallery.SCORE_MODE,
     split,
     [query.query_id for query in queries],
@@ -187,11 +182,14 @@ def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
       started = time.monotonic()
       posterior = dated.date(variant)
       name = template.format(variant)
-      tables = judge_queries(dated, posterior, flags.split, name)
+      track = dating_systems.TRACK_BY_VARIANT[variant]
+      if dated.features.corpus.external_texts:
+        track += runs.EXTERNAL
+      tables = judge_queries(benchmark, posterior, flags.split, name, track)
       quality = posterior_metrics.compute_posterior_metrics(
         posterior.posterior, scored, months[scored]
       )
-      of_system = measured[name, dated.track]
+      of_system = measured[name, track]
       of_system.tables.append(tables)
       of_system.quality.append(quality)
       of_system.seconds += learning + time.monotonic() - started

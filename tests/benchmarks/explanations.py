@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import EVENT
 from ctd_jax.dating.passages.passages import (
   PassageDater,
@@ -160,7 +161,7 @@ def main() -> None:
     groups[NAMES[each.expert]].append(each)
   rows = []
   about = result_rows.describe_run("explanations", time.monotonic() - started)
-  track, score_mode = dated_gallery.TRACK, dated_gallery.SCORE_MODE
+  track, score_mode = runs.TRAINED, dated_gallery.SCORE_MODE
   for name, group in (*sorted(groups.items()), (ANY, removals)):
     figures = measure(group)
     names = name, track, score_mode, flags.split, "loose_passages", "all"

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.dating import query_posterior
 from ctd_jax.evaluation import protocol, scoring
@@ -46,6 +47,7 @@ class AskingIndex:
   """
 
   name = "index"
+  track = runs.LOOKUP
   score_mode = dated_gallery.SCORE_MODE
 
   def __init__(self, index: Index):
@@ -76,6 +78,7 @@ class FittedSystem:
   """
 
   name = SYSTEM
+  track = runs.LOOKUP
   score_mode = dated_gallery.SCORE_MODE
 
   def __init__(self, benchmark: Benchmark, index: Index):

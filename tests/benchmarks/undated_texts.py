@@ -37,6 +37,7 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from ctd_jax.benchmark import runs
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.evaluation import results, significance
@@ -289,7 +290,8 @@ def make_rows(
       for metric, each in values.items()
     }
     figures |= {metric: float(each.mean()) for metric, each in values.items()}
-    names = dated.system, "T0", dated.score_mode, "test", work, "all"
+    track = runs.TEXTS if dated.system == "parser" else runs.TRAINED
+    names = dated.system, track, dated.score_mode, "test", work, "all"
     rows += [
       results.ResultRow(
         f"across/{chronicle}",

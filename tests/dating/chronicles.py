@@ -6,6 +6,7 @@ import numpy as np
 
 from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.chronology import dates, reigns
+from ctd_jax.dating import corpus
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax_datasets.chunqiutr import mini
@@ -30,6 +31,10 @@ class Chronicle:
   months: np.ndarray
   answers: np.ndarray
   train: np.ndarray
+  empty: np.ndarray
+
+  def read(self, external_texts=()):
+    return corpus.read_corpus(self.texts, TIMELINE, external_texts, self.empty)
 
   def labels(self):
     return Labels(
@@ -43,6 +48,7 @@ class Chronicle:
       self.months[order],
       self.answers[order],
       self.train[order],
+      self.empty[order],
     )
 
 
@@ -95,7 +101,7 @@ def make_chronicle():
     for record in mini.generate_records(0)
     if record.key.reign <= REIGNS
   ]
-  told = {key for _, key, _ in rows}
+  told, num_told = {key for _, key, _ in rows}, len(rows)
   for key in TIMELINE.months:
     if key not in told and key.reign <= REIGNS:
       date = dates.format_key(key, TIMELINE)
@@ -106,4 +112,5 @@ def make_chronicle():
     np.array([TIMELINE.ordinal(key) for key in keys]),
     np.array(answers, int),
     np.array([SPLIT_OF[key] == "train" for key in keys]),
+    np.arange(len(texts)) >= num_told,
   )

@@ -10,7 +10,6 @@ import pytest
 from ctd_jax.chronology import dates, questions, reigns
 from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax.dating import (
-  corpus,
   dating_model,
   expert_panel,
   posterior,
@@ -32,8 +31,8 @@ def chronicle():
 
 
 def fit(chronicle, model=MODEL, labels=None):
-  read = corpus.read_corpus(chronicle.texts, TIMELINE)
-  return model.fit(read, chronicle.labels() if labels is None else labels)
+  labels = chronicle.labels() if labels is None else labels
+  return model.fit(chronicle.read(), labels)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,7 @@ def test_texts_from_outside_add_citations(chronicle):
   note = f"{dates.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
   alone, more = (
     base.read_corpus_features(
-      corpus.read_corpus(chronicle.texts, TIMELINE, notes), labels
+      chronicle.read(notes), labels
     ).citation_pairs.citations
     for notes in ([], [note])
   )

@@ -38,7 +38,8 @@ def make_labels(months, answers=None):
 
 
 def read(*texts):
-  return corpus.read_corpus(texts, TIMELINE)
+  is_placeholder = np.array(["無事可書" in text for text in texts], bool)
+  return corpus.read_corpus(texts, TIMELINE, is_placeholder=is_placeholder)
 
 
 # --- gallery ---------------------------------------------------------------
@@ -218,6 +219,8 @@ def test_openings_year_numbers_and_placeholders():
   assert season[ordinal(1, 2, 7)] < season[ordinal(1, 3, 7)] - 5
   free = fit_dates(seen, months, use_openings=False, use_placeholders=False)
   assert np.ptp(free.log_scores(np.array([6]))) < 1e-6
+  # What a record looks like makes it no placeholder.
+  assert not corpus.read_corpus(seen.texts, TIMELINE).is_placeholder.any()
 
 
 def test_a_season_is_named_where_its_first_month_is_empty():
@@ -240,6 +243,12 @@ def test_a_season_is_named_where_its_first_month_is_empty():
   after_empty, after_filled = ordinal(2, 4, 8), ordinal(2, 3, 8)
   assert named[after_empty] > named[after_filled] + 0.5
   assert unnamed[after_filled] > unnamed[after_empty] + 0.5
+  # Nor are placeholders read in years of which no record is known.
+  dark = fit_dates(seen, months, use_placeholders=False)
+  named, unnamed = dark.log_scores(np.array([10, 11]))
+  assert named[after_empty] == named[after_filled]
+  assert unnamed[after_empty] == unnamed[after_filled]
+  assert not dark.tables.placeholder_log_ratios.any()
   blind = fit_dates(seen, months, use_seasons=False)
   named, unnamed = blind.log_scores(np.array([10, 11]))
   np.testing.assert_array_equal(named, unnamed)

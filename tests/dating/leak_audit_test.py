@@ -29,8 +29,7 @@ def fitted(chronicle):
 
 
 def fit(chronicle):
-  texts = corpus.read_corpus(chronicle.texts, chronicles.TIMELINE)
-  return MODEL.fit(texts, chronicle.labels())
+  return MODEL.fit(chronicle.read(), chronicle.labels())
 
 
 def test_labels_of_hidden_records_have_no_way_in(chronicle, fitted):

@@ -119,10 +119,11 @@ def test_families_recombine_to_all():
   }
   assert table.mean_of_family("hit@1", "point") == 0.5
   # The paper's text divides the points.
+  assert [*table.values_of_family("hit@1", "only_events")] == ["point-event"]
   event_point = table.values_of_family("mrr@10", "event_point")
   gap = table.values_of_family("mrr@10", "gap")
   assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
-  with pytest.raises(ValueError, match="gap_window, macro; got 'other'"):
+  with pytest.raises(ValueError, match="macro, only_events; got 'other'"):
     table.values_of_family("mrr@10", "other")
 
 
@@ -135,7 +136,8 @@ def test_a_gap_is_asked_only_where_placeholders_answer(name):
 
 
 def test_queries_without_the_papers_view_count_in_the_releases():
-  assert protocol.families_of(query("q", "point", ()), {}) == ("all", "point")
+  families = protocol.families_of(query("q", "point", ("e1", "c1")), KINDS)
+  assert families == ("all", "point", "only_events")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.benchmark import KINDS
 from ctd_jax.chronology import questions as questions_lib
 from ctd_jax.dating import dating_model, query_posterior
 from ctd_jax.dating.corpus import UNKNOWN
@@ -59,16 +58,18 @@ def test_labels_are_of_train_alone(benchmark):
 def test_what_is_no_text_has_no_way_in(benchmark):
   draw = np.random.default_rng(3)
   records, splits = benchmark.records, benchmark.record_splits
-  # Keys and kinds of held-out records at random; all ids and places in works.
+  # Keys of held-out records at random, and kinds but for placeholders; all ids
+  # and places in works.
   keys = draw.integers(len(benchmark.timeline), size=len(records))
-  kinds = draw.integers(len(KINDS), size=len(records))
+  kinds = draw.integers(2, size=len(records))
   ids, places = (draw.permutation(len(records)).tolist() for _ in range(2))
   changed = []
   for row, record in enumerate(records):
     fields = {"record_id": records[ids[row]].record_id, "order": places[row]}
     if splits[row] != "train":
       fields["key"] = benchmark.timeline.months[keys[row]]
-      fields["kind"] = KINDS[kinds[row]]
+      if record.kind != "no_event":
+        fields["kind"] = ("event", "neg_comment")[kinds[row]]
     changed.append(dataclasses.replace(record, **fields))
   blind = dataclasses.replace(benchmark, records=tuple(changed))
   dated, other = (
@@ -104,7 +105,7 @@ def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
   config = make_config(*dating_systems.SYSTEM_NAMES)
   systems = registry.make_systems(benchmark, config)
   assert all(system.log_query_months for system in systems.values())
-  system = systems["dating-fitted"]
+  system = systems["dating-fitted-no-neural"]
   event = next(record for record in benchmark.records if record.kind == "event")
   phrase = event.text.partition("，")[2].rstrip("。")
   reign = benchmark.timeline.reigns[event.key.reign - 1].name
@@ -141,12 +142,12 @@ def test_natural_questions_are_measured(
   )
   natural_questions.main()
   written = results.read_result_rows(rows)
-  assert {row.system for row in written} == {"bm25", "dating-fitted"}
+  assert {row.system for row in written} == {"bm25", "dating-fitted-no-neural"}
   assert {row.metric for row in written if row.system == "bm25"} == set(
     natural_questions.MEASURES
   )
   assert {row.metric for row in written} >= {"month", "year", "nll"}
-  assert "dating-fitted all plain hit@1" in capsys.readouterr().out
+  assert "dating-fitted-no-neural all plain hit@1" in capsys.readouterr().out
 
 
 def test_dates_are_stripped(benchmark):
@@ -158,15 +159,25 @@ def test_dates_are_stripped(benchmark):
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   config = make_config("rules", "dating-fitted")
   config.eval.splits = ("test",)
+  config.eval.mask_train = True
   config.seed = 7
   evaluation_run.evaluate_systems(benchmark, config, tmp_path)
   assert "dating-fitted" in capsys.readouterr().out
   folder = transfer.transfer_folder(tmp_path, benchmark)
-  run = (folder / "run.dating-fitted.test.neg1_ne1.trec").read_text()
-  assert "dating-fitted:T0:posterior" in run
+  name = "dating-fitted-no-neural"
+  run = (folder / f"run.{name}.test.neg1_ne1.trec").read_text()
+  assert f"{name}:T0+lookup:posterior" in run
   rows = json.loads((folder / "results.json").read_text())
   seeds = {row["system"]: row["seeds"] for row in rows}
-  assert seeds == {"rules": [], "dating-fitted": [7]}
+  assert seeds == {
+    "rules": [],
+    name: [7],
+    "rules+mask": [],
+    f"{name}+mask": [7],
+  }
+  tracks = {row["system"]: row["track"] for row in rows}
+  assert tracks["rules"] == "T0"
+  assert tracks["rules+mask"] == "T0+lookup"
 
 
 @pytest.mark.slow
@@ -210,8 +221,11 @@ def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
   monkeypatch.setattr(dated_gallery, "read_dated_gallery", None)
   config = make_config(*dating_systems.SYSTEM_NAMES)
   made = registry.make_systems(benchmark, config)
-  assert tuple(made) == dating_systems.SYSTEM_NAMES
-  assert {system.track for system in made.values()} == {"T0"}
+  assert {name: system.track for name, system in made.items()} == {
+    "dating-fitted-no-neural": "T0+lookup",
+    "dating-elimination-no-neural": "T0+lookup",
+    "dating-strict-no-neural": "T0+train",
+  }
 
 
 def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
@@ -221,8 +235,11 @@ def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
     "#+TITLE: x\n<pb:1>盟于蔑(在隱\n二年)(又見桓元年)¶\n", encoding="utf-8"
   )
   assert dated_gallery.read_bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
-  dated = dated_gallery.read_dated_gallery(benchmark, ["在二年"], MODEL)
-  assert dated.track == "T0+external"
+  config = make_config(*dating_systems.SYSTEM_NAMES)
+  config.dating.outside = str(tmp_path)
+  made = registry.make_systems(benchmark, config).values()
+  tracks = {system.track for system in made}
+  assert tracks == {"T0+train+external", "T0+lookup+external"}
   with pytest.raises(FileNotFoundError, match="expected the folder of source"):
     dated_gallery.read_bracket_notes(edition)
   (edition / "KR1e0099_002.txt").write_bytes(b"ab\xff")

@@ -68,19 +68,18 @@ def trained(tmp_path_factory) -> pathlib.Path:
   return folder
 
 
-def test_prints_one_table_what_to_expect_and_where_things_are(trained):
+def test_prints_a_table_for_each_track_what_to_expect_and_where_things_are(trained):
   text = (trained / "stdout.txt").read_text()
   # Nothing stands before the table, though a data set was built.
   assert text.startswith("chunqiutr/mini:")
-  table, _, rest = text.partition("\n\n")
+  table, _, rest = text.partition("\n\nWhat to expect ")
   assert "250 test queries; track T0 (text only)" in table
+  assert "250 test queries; track T0+train (text; keys of train" in table
   for system in ("ctd-tiny", "bm25", "rules"):
     assert f"\n{system}  " in table
   assert "bm25_timekde (T1: time keys of the records given)" in table
-  assert text.count("hit@10") == 1
-  assert rest.startswith(
-    "What to expect of this synthetic set: a small encoder"
-  )
+  assert text.count("mrr@10") == 2
+  assert rest.startswith("of this synthetic set: a small encoder")
   folder = trained / RUN / "evaluation"
   assert f"page to read {folder / 'report.html'}\n" in text
   assert (folder / "report.html").exists()
@@ -106,7 +105,7 @@ def test_rows_hold_every_mode_family_and_how_they_came_about(trained):
     assert 0 <= row.low <= row.value <= row.high <= 1
     assert row.seeds == (42,)
     assert "ctd_jax.train" in row.command
-    assert row.track == "T0"
+    assert row.track == "T0+train"
     assert row.score_mode == "ctd"
   rules = results.select_rows(
     rows,

@@ -45,7 +45,7 @@ def test_a_relative_is_trained_evaluated_and_asked(
     results.read_result_rows(path), system=f"{method}-tiny", family="all"
   )
   assert {(row.track, row.score_mode) for row in rows} == {
-    ("T0", SCORES[method])
+    ("T0+train", SCORES[method])
   }
   # Evaluated again from the workdir alone, the files are the same.
   name = f"run.{method}-tiny.validation.neg1_ne1.trec"

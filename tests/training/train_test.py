@@ -155,7 +155,7 @@ def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
     values = [row[term] for row in rows if term in row]
     assert np.mean(values[-10:]) < np.mean(values[:10])
   run = tmp_path / "evaluation/run.ctd_posterior-synthetic.test.neg1_ne1.trec"
-  assert ":T0:posterior" in run.read_text()
+  assert ":T0+train:posterior" in run.read_text()
 
 
 @pytest.mark.slow
@@ -187,14 +187,14 @@ def test_validation_chooses_the_weight_of_the_similarity_in_time(tmp_path):
   }
   run.checkpoints.close()
   run_file = tmp_path / "evaluation/run.temps-synthetic.test.neg1_ne1.trec"
-  assert ":T0:temps" in run_file.read_text()
+  assert ":T0+train:temps" in run_file.read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("method", "records", "track"),
   [
-    ("date_prefix", "text", "T0"),
+    ("date_prefix", "text", "T0+train"),
     ("date_prefix", "key", "T1"),
     ("time_tokens", "key", "T1"),
   ],
@@ -213,7 +213,7 @@ def test_a_run_is_of_the_track_whose_dates_it_reads(
 def test_the_release_is_ranked_by_the_bare_encoder(tmp_path):
   training_run.train_and_evaluate(synthetic_run.config("ctd-release"), tmp_path)
   run = tmp_path / "evaluation/run.ctd-release-synthetic.test.neg1_ne1.trec"
-  assert ":T0:semantic" in run.read_text()
+  assert ":T0+train:semantic" in run.read_text()
   assert metric_rows(tmp_path)[0]["calendar"] > 0
 
 

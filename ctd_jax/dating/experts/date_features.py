@@ -364,7 +364,8 @@ class DateFeatures:
   # Whether the opening month, season and year number count.
   use_openings: bool = True
   use_days: bool = True  # whether sexagenary days count
-  # Whether months with a placeholder are excluded.
+  # Whether placeholders say which months are empty; else those of known records
+  # alone do.
   use_placeholders: bool = True
   # Whether the manner of an opening counts, where openings do.
   use_seasons: bool = True
@@ -384,6 +385,13 @@ class DateFeatures:
   ) -> FittedDates:
     """Returns the tables, flat for evidence that is switched off."""
     axis = corpus.axis
+    has_placeholder = corpus.has_placeholder(
+      self.use_placeholders or labels.is_known
+    )
+    # Months of which nothing is known, not even whether they are empty.
+    is_dark = np.zeros(len(axis), bool)
+    if not self.use_placeholders:
+      is_dark = ~_has_known_record(axis, labels)
     if not self.use_openings:
       blank = np.full_like(corpus.opening, NO_OPENING)
       corpus = dataclasses.replace(corpus, opening=blank, opening_year=blank)
@@ -399,7 +407,12 @@ class DateFeatures:
     ]
     if self.use_openings and self.use_seasons:
       log_ratios = _manner_log_ratios(
-        corpus, event_rows, labels, opening_month_chances
+        corpus,
+        event_rows,
+        labels,
+        opening_month_chances,
+        has_placeholder,
+        is_dark,
       )
     tables = DateTables(
       opening_month_chances=opening_month_chances,
@@ -407,9 +420,9 @@ class DateFeatures:
         log_ratios, (NUM_OPENINGS, NUM_MANNERS, len(axis))
       ).astype(np.float32),
       day_chances=estimate_day_chances(axis, corpus, labels),
-      placeholder_log_ratios=np.where(
-        self.use_placeholders & corpus.has_placeholder, LOG_EXCLUDED, 0
-      ).astype(np.float32),
+      placeholder_log_ratios=np.where(has_placeholder, LOG_EXCLUDED, 0).astype(
+        np.float32
+      ),
     )
     return FittedDates(corpus=corpus, is_event=is_event, tables=tables)
 
@@ -434,21 +447,20 @@ def _manner_log_ratios(
   event_rows: np.ndarray,
   labels: Labels,
   opening_month_chances: np.ndarray,
+  has_placeholder: np.ndarray,
+  is_dark: np.ndarray,
 ) -> np.ndarray:
   """Returns log chance ratios of months, [O, M, K]."""
   # A season is named once, and where nothing else happened its name and its
   # first month are all that is written: 「秋八月」 means that the seventh is
   # empty, 「秋七月」 alone that the eighth and ninth are.
-  axis, has_placeholder = corpus.axis, corpus.has_placeholder
+  axis = corpus.axis
   month = axis.month_of_year - 1
   season_position = _season_positions(axis, has_placeholder)
   # Months that may have a record, by month of the year and position, [12, S].
   position_counts = np.full((12, _NUM_SEASON_POSITIONS), _MIN_POSITION_COUNT)
-  np.add.at(
-    position_counts,
-    (month[~has_placeholder], season_position[~has_placeholder]),
-    1,
-  )
+  is_open = ~has_placeholder & ~is_dark
+  np.add.at(position_counts, (month[is_open], season_position[is_open]), 1)
   counts = np.zeros((NUM_OPENINGS, NUM_MANNERS, 12, _NUM_SEASON_POSITIONS))
   event_months = labels.month[event_rows]
   np.add.at(
@@ -467,8 +479,20 @@ def _manner_log_ratios(
   smoothed_chances = (counts + _MANNER_PSEUDO_COUNT * expected_chances) / (
     counts.sum(axis=(2, 3), keepdims=True) + _MANNER_PSEUDO_COUNT
   )
-  ratios = np.log(smoothed_chances * position_counts.sum() / position_counts)
-  return ratios[:, :, month, season_position]
+  total = position_counts.sum()
+  ratios = np.log(smoothed_chances * total / position_counts)
+  # Of a dark month the position is unknown too.
+  mean_ratios = np.log(
+    smoothed_chances.sum(axis=3) * total / position_counts.sum(axis=1)
+  )
+  return np.where(
+    is_dark, mean_ratios[:, :, month], ratios[:, :, month, season_position]
+  )
+
+
+def _has_known_record(axis: MonthAxis, labels: Labels) -> np.ndarray:
+  """Returns whether a record of each month is known, bool [K]."""
+  return np.isin(np.arange(len(axis)), labels.month)
 
 
 def _season_positions(
@@ -522,6 +546,7 @@ class FittedMonthCapacity:
 class MonthCapacity:
   """The expert of capacity, fitted last: it balances the others' scores."""
 
+  use_placeholders: bool = True  # see `DateFeatures`
   name = "room"
 
   def fit(
@@ -537,8 +562,10 @@ class MonthCapacity:
     capacity, must_fill = compute_month_capacity(
       np.bincount(labels.month[is_known_opener], minlength=num_months),
       np.bincount(labels.month[is_known_event], minlength=num_months),
-      features.corpus.has_placeholder,
+      features.corpus.has_placeholder(self.use_placeholders or labels.is_known),
     )
+    if not self.use_placeholders:  # a month without known records may be empty
+      must_fill &= _has_known_record(features.axis, labels)
     return FittedMonthCapacity(capacity=capacity, must_fill=must_fill)
 
 

@@ -124,13 +124,16 @@ def fit_corpus_state(
   is_placed: Bool[np.ndarray, " N"],
   row_ids: Int[np.ndarray, " N"],
   external_texts: Sequence[str],
+  is_placeholder: Bool[np.ndarray, " N"] | None = None,
 ) -> CorpusState:
   """Returns the kept part of a corpus; see `PassageDater.fit`."""
   axis = scores_lib.make_axis(calendar)
   fold_by = choose_fold_by(axis, labels, posteriors, is_placed)
   without, dates = {"neural"}, None
   if isinstance(calendar, Timeline):
-    corpus = corpus_lib.read_axis_corpus(texts, axis, external_texts)
+    corpus = corpus_lib.read_axis_corpus(
+      texts, axis, external_texts, is_placeholder
+    )
   else:
     corpus, heads = undated_texts.read_headed_corpus(
       texts, axis, calendar, external_texts

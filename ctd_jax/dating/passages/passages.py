@@ -394,6 +394,7 @@ class PassageDater:
     is_placed: Bool[np.ndarray, " N"] | None = None,
     row_ids: Int[np.ndarray, " N"] | None = None,
     external_texts: Sequence[str] = (),
+    is_placeholder: Bool[np.ndarray, " N"] | None = None,
   ) -> PassageDater:
     """Returns the dater of a corpus.
 
@@ -408,6 +409,7 @@ class PassageDater:
       row_ids: ascending numbers by which reasons and `exclude` name the
         records; 0..N-1 by default.
       external_texts: texts outside the corpus; their citations count too.
+      is_placeholder: see `corpus.read_corpus`.
 
     Raises:
       ValueError: if lengths differ, no record has a label, a month is outside
@@ -440,7 +442,8 @@ class PassageDater:
       )
     if len(texts) <= fitting.MAX_FITTED_RECORDS:
       state = fitting.fit_corpus_state(
-        texts, labels, calendar, posteriors, is_placed, row_ids, external_texts
+        *(texts, labels, calendar, posteriors, is_placed, row_ids),
+        *(external_texts, is_placeholder),
       )
     elif external_texts:
       raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float32, Int
 
-from ctd_jax.benchmark.benchmark import NEG_COMMENT
+from ctd_jax.benchmark.benchmark import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.calendar import Calendar, CalendarPart
 from ctd_jax.dating.corpus import UNKNOWN, Labels
@@ -108,7 +108,9 @@ def _read_group_clues(
   kinds = np.array([record.kind for record in records])
   is_hidden = np.array([record.is_hidden for record in records], bool)
   corpus = corpus_lib.read_corpus(
-    [record.text for record in records], reader.timeline
+    [record.text for record in records],
+    reader.timeline,
+    is_placeholder=kinds == NO_EVENT,
   )
   event_log_p = work_dating.make_event_log_p(kinds.tolist())
   if is_hidden.any():

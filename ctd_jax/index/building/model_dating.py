@@ -18,7 +18,11 @@ import scipy.sparse
 from absl import logging
 from jaxtyping import Float, Int
 
-from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, NEG_COMMENT
+from ctd_jax.benchmark.benchmark import (
+  ANSWERING_KINDS,
+  NEG_COMMENT,
+  NO_EVENT,
+)
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import dating_model
@@ -90,7 +94,11 @@ def date_group(
   labels = Labels(
     np.asarray(ordinals, int), np.where(ordinals == UNKNOWN, UNKNOWN, is_event)
   )
-  corpus = corpus_lib.read_corpus([record.text for record in records], timeline)
+  corpus = corpus_lib.read_corpus(
+    [record.text for record in records],
+    timeline,
+    is_placeholder=kinds == NO_EVENT,
+  )
   fitted = dating_model.DatingModel().fit(corpus, labels)
   to_lunations = scipy.sparse.csr_matrix(
     (np.ones(len(timeline)), (np.arange(len(timeline)), lunation_of)),
