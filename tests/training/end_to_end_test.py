@@ -68,7 +68,9 @@ def trained(tmp_path_factory) -> pathlib.Path:
   return folder
 
 
-def test_prints_a_table_for_each_track_what_to_expect_and_where_things_are(trained):
+def test_prints_a_table_for_each_track_what_to_expect_and_where_things_are(
+  trained,
+):
   text = (trained / "stdout.txt").read_text()
   # Nothing stands before the table, though a data set was built.
   assert text.startswith("chunqiutr/mini:")
