@@ -30,7 +30,7 @@ import functools
 import importlib.util
 import pathlib
 import re
-from collections.abc import Container, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
@@ -487,7 +487,7 @@ def precedes_accession(calendar: Timeline, key: TimeKey) -> bool:
 
 
 def describe_missing_year(
-  year: int, known: Container[int], years: Note
+  year: int, known: Collection[int], years: Note
 ) -> Note:
   """Returns what is wrong with a year, and one that the calendar has.
 
@@ -497,13 +497,15 @@ def describe_missing_year(
     years: the same in words.
   """
   name = format_common_era_year(year)
-  # The same number of the other era; or beside a year that the table lacks.
+  is_within = min(known) < year < max(known)
+  # Beside a year that the table lacks; or the same number of the other era.
   for code, other in (
-    ("problem.year.meant", 1 - year),
     ("problem.year.lacking", year - 1),
     ("problem.year.lacking", year + 1),
+    ("problem.year.meant", 1 - year),
   ):
-    if other in known:
+    is_beside = code == "problem.year.lacking"
+    if other in known and is_beside == is_within:
       other_name = format_common_era_year(other)
       return Note(code, year=name, years=years, other=other_name)
   return Note("problem.year.outside", year=name, years=years)

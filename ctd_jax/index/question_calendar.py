@@ -31,6 +31,7 @@ from ctd_jax.utils.notes import Note
 TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
 # Names of rulers and eras listed for one date.
 MAX_READINGS = 24
+_MAX_RUNS = 4  # stretches of years that are named
 # More than a reign has years.
 _REIGN_STRIDE = 1 << 13
 # Beyond, the days of an uncertain calendar take too long to compute.
@@ -286,11 +287,21 @@ class CalendarMonths:
 
 
 def format_years(years: Sequence[int] | Int[np.ndarray, " Y"]) -> Note:
-  """Returns the first and last of years, e.g. "722 BCE to 468 BCE"."""
-  first, last = (
-    reigns.format_common_era_year(int(years[row])) for row in (0, -1)
-  )
-  return Note("note.years", first=first, last=last)
+  """Returns the first and last of years, e.g. "722 BCE to 468 BCE".
+
+  Years between two calendars, or left out by one, divide them.
+  """
+  years = np.asarray(years)
+  runs = np.split(years, np.flatnonzero(np.diff(years) > 1) + 1)
+  if len(runs) > _MAX_RUNS:
+    runs = [years]
+  named = [
+    Note("note.years", first=first, last=last)
+    for first, last in (
+      map(reigns.format_common_era_year, run[[0, -1]].tolist()) for run in runs
+    )
+  ]
+  return named[0] if len(named) == 1 else Note("note.years.runs", years=named)
 
 
 def name_months(

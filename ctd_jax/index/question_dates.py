@@ -51,10 +51,21 @@ _BLANK = "□"  # for what is not a regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _NUM_EXAMPLES = 3
 _MAX_LATE_NOTES = 3
+_MAX_PLAIN = 20  # characters of a question that is plain
 _TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
 _NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
-_TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
-_EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
+_MONTH = f"閏?(?:正|{numerals.MONTH_NUMERAL_PATTERN})月|閏月"
+_DATE = (
+  f"(?:{_NUMBER}年(?:{_MONTH}|[{dates.SEASONS}])?|{_MONTH}|[{dates.SEASONS}])"
+)
+# 「五月或八月」, 「元年、三年、五年」; not 「元年與三年之間」 and 「三年之喪」.
+_EITHER = re.compile(
+  rf"(?P<first>{_DATE})(?P<others>(?:[或與和及、]{_DATE}(?![的]?(?:之|中?間|期間|兩月|而)))+)"
+)
+_YEAR_OF_DATE = re.compile(f"{_NUMBER}年")
+# 「四、五年」 and 「五、六月」.
+_TWO_NUMBERS = re.compile(f"({_NUMBER}|正)[、，]({_NUMBER})([年月])")
+_OR = re.compile(r"或|\s+or\s+")
 _NUMBERED_DAY = re.compile(
   f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
 )
@@ -330,14 +341,61 @@ def read_dates(
     printed_reigns: rows of reigns whose meanings come first.
   """
   try:
-    return _read_dates(text, months, printed_reigns)
+    return _read_either(text, months, printed_reigns)
   except DateError as error:
     years = format_years(months.years)
-    if str(years) in str(error):
-      raise QuestionError(notes_lib.of_error(error)) from None
+    # In a short question the place of the fault is plain.
+    problem = error.problem if len(text) <= _MAX_PLAIN else error
+    if str(years) in str(problem):
+      raise QuestionError(notes_lib.of_error(ValueError(problem))) from None
     raise QuestionError(
-      Note("problem.question.holds", problem=error, years=years)
+      Note("problem.question.holds", problem=problem, years=years)
     ) from None
+
+
+def _read_either(
+  text: str, months: CalendarMonths, printed_reigns: frozenset[int]
+) -> QuestionDates:
+  """Returns the dates of a question that may name one date or another."""
+  if match := _EITHER.search(text):
+    # What the second leaves out, it shares with the first.
+    first, *others = re.split("[或與和及、]", match[0])
+    year = _YEAR_OF_DATE.match(first)
+    if year and not _YEAR_OF_DATE.match(others[0]):
+      others[0] = year[0] + others[0]
+    before, after = text[: match.start()], text[match.end() :]
+    blank = " " * len(match["others"])
+    one = _read_dates(before + first + blank + after, months, printed_reigns)
+    other = before + "、".join(others) + after
+    two = _read_either(other, months, printed_reigns)
+    return _join(one, two, one.rest)
+  match = _OR.search(text)
+  if match is None:
+    return _read_dates(text, months, printed_reigns)
+  # Of two whole dates, each with words of its own.
+  sides = text[: match.start()], text[match.end() :]
+  try:
+    one, two = (_read_dates(side, months, printed_reigns) for side in sides)
+  except DateError:
+    return _read_dates(text, months, printed_reigns)
+  if not (one.readings and two.readings):
+    return _read_dates(text, months, printed_reigns)
+  return _join(one, two, one.rest + match[0] + two.rest)
+
+
+def _join(one: QuestionDates, two: QuestionDates, rest: str) -> QuestionDates:
+  """Returns the dates of either of two."""
+  readings = tuple(dict.fromkeys(one.readings + two.readings))
+  is_clear = max(len(one.readings), len(two.readings)) == 1
+  return QuestionDates(
+    readings=() if is_clear else readings,
+    intervals=tuple(dict.fromkeys(one.intervals + two.intervals)),
+    days=one.days or two.days,
+    rest=rest,
+    notes=tuple(dict.fromkeys(one.notes + two.notes)),
+    is_season_alone=one.is_season_alone and two.is_season_alone,
+    late_spans=one.late_spans + two.late_spans,
+  )
 
 
 def _read_dates(
@@ -426,12 +484,11 @@ def _read_dates(
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
-  # 「五年春夏」 means 五年春至夏; 「四、五年」 and 「四年或五年」 mean
-  # 四年至五年. The number of a day is dropped: an index knows months only.
+  # 「五年春夏」 means 五年春至夏, 「四、五年」 means 四年至五年. Numbers of days
+  # are dropped: an index knows months only.
   text = dates.join_parts(text)
   text = _TWO_SEASONS.sub(r"\1至\2", text)
-  text = _TWO_YEARS.sub(r"\1年至\2年", text)
-  text = _EITHER_YEAR.sub("年至", text)
+  text = _TWO_NUMBERS.sub(r"\1\3至\2\3", text)
 
   def leave_out(match: re.Match[str]) -> str:
     if _WESTERN_MONTH.search(text, 0, match.start()):

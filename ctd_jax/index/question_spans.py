@@ -27,7 +27,8 @@ from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.chronology.western_dates import COMMON_ERA_PATTERN, WesternDate
-from ctd_jax.dating.chronicle import written_dates
+from ctd_jax.dating.chronicle import western, written_dates
+from ctd_jax.index import question_calendar
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
@@ -160,8 +161,7 @@ def _find_iso_dates(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
     except ValueError as error:
       raise DateError(notes.of_error(error), text, start) from None
     lunations = np.flatnonzero(is_named)
-    found = _span_months(lunations, name, text, start, months)
-    yield DateSpan(start, end, (Meaning(name, found),), year, has_month=True)
+    yield _make_month(start, end, name, year, lunations, text, months)
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:
@@ -189,14 +189,6 @@ def _make_year(
 def _read_month(
   date: WesternDate, text: str, months: CalendarMonths
 ) -> DateSpan:
-  readings = months.calendar.readings
-  is_computed = ~readings.has_days & (abs(readings.years - date.year) <= 1)
-  if readings.day_spans is None or is_computed.any():
-    raise DateError(
-      Note("problem.question.western_month"),
-      text,
-      date.start,
-    )
   if date.month is None:
     first_month, _, last_month = western_dates.months_of_season(date.season)
   else:
@@ -209,13 +201,40 @@ def _read_month(
   except ValueError as error:
     raise DateError(str(error), text, date.start) from None
   last = first if date.day else sexagenary.to_julian_day(*next_month) - 1
-  spans = readings.day_spans
-  is_match = (spans[:, 0] <= last) & (spans.sum(-1) > first)
-  lunations = readings.lunations[is_match]
-  name = text[date.start : date.end]
-  found = _span_months(lunations, name, text, date.start, months)
-  meaning = Meaning(name.strip(), found)
-  return DateSpan(date.start, date.end, (meaning,), date.year, has_month=True)
+  readings = months.calendar.readings
+  starts, stops = readings.bound_days()
+  lunations = readings.lunations[(starts <= last) & (stops > first)]
+  name = text[date.start : date.end].strip()
+  return _make_month(
+    date.start, date.end, name, date.year, lunations, text, months
+  )
+
+
+def _make_month(
+  start: int,
+  end: int,
+  name: str,
+  year: int,
+  lunations: Int[np.ndarray, " m"],
+  text: str,
+  months: CalendarMonths,
+) -> DateSpan:
+  """Returns a date of the common era as the months that may share its days."""
+  found = _span_months(lunations, name, text, start, months)
+  readings, note = months.calendar.readings, ""
+  if (
+    not western.is_western(months.calendar)
+    and not readings.has_days[np.isin(readings.lunations, lunations)].all()
+  ):
+    # Which one, depends on where the year began.
+    note = Note(
+      "note.question.western_month",
+      date=name,
+      months=question_calendar.name_months(found, months),
+    )
+  return DateSpan(
+    start, end, (Meaning(name, found),), year, has_month=True, note=note
+  )
 
 
 def _span_months(
@@ -401,7 +420,8 @@ def _name_group(
     lambda same: len({*same}) == 1, zip(*states, strict=False)
   )
   dynasty = "".join(same[0] for same in characters)
-  return f"{dynasty or name} ({format_years(months.calendar.years[[*span]])})"
+  first, last = months.calendar.years[[*span]]
+  return f"{dynasty or name} ({format_years(np.arange(first, last + 1))})"
 
 
 def _span_reigns(numbers: list[int], months: CalendarMonths) -> Months | None:

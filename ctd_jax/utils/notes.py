@@ -27,6 +27,7 @@ _SEPARATORS_OF = {
   "note.line": dict.fromkeys(LANGUAGES, ""),
   "note.text": {ENGLISH: ", ", TRADITIONAL: "", SIMPLIFIED: ""},
   "note.text.year": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
+  "note.years": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
   "note.owner": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
 }
 

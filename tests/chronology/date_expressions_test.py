@@ -207,8 +207,8 @@ def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
     ("《北齊書》載建元元年正月何事？", "write one of 晉康帝建元"),
     ("宋太康二年三月有何事？", "宋 had no 太康; .* has 晉武帝太康"),
     ("晉惠帝泰始二年三月有何事？", "晉惠帝 had no 泰始; .* 晉武帝泰始, 宋明帝"),
-    ("北魏太和三年二月有何事？", "no date with a reign and year in timeline"),
-    ("後魏太和三年二月有何事？", "no date with a reign and year in timeline"),
+    ("北魏太和三年二月有何事？", "no date with a reign and year in the cal"),
+    ("後魏太和三年二月有何事？", "no date with a reign and year in the cal"),
   ],
 )
 def test_what_stays_ambiguous_lists_the_candidates(text, message):
