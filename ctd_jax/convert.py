@@ -76,7 +76,6 @@ COLUMNS = (
   "others",
   "unread",
 )
-_MARK = "\ufeff"  # some spreadsheets need it, and so write it
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -202,11 +201,12 @@ def convert_table(
   counts = collections.Counter()
   try:
     if suffix == table.WORKBOOK_SUFFIX:
-      text, mark = table.read_workbook(path), ""
+      text = table.read_workbook(path)
+      mark = output.BYTE_ORDER_MARK * (out.suffix.lower() != ".tsv")
     else:
       with path.open(encoding="utf-8", newline="") as file:
         text = file.read()
-      mark = text[:1] * text.startswith(_MARK)
+      mark = text[:1] * text.startswith(output.BYTE_ORDER_MARK)
     text = text.removeprefix(mark)
     delimiter = table.find_separator(text)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -22,6 +22,7 @@ import numpy as np
 from ctd_jax.chronology import (
   calendar_names,
   dates,
+  mentions,
   numerals,
   sexagenary,
   western_dates,
@@ -30,7 +31,11 @@ from ctd_jax.chronology.calendar_names import CalendarNames
 from ctd_jax.chronology.dates import DateCue
 from ctd_jax.chronology.era_calendars import ALL_POLITIES
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, Timeline
+from ctd_jax.chronology.reigns import (
+  MONTHS_PER_SEASON,
+  Timeline,
+  format_common_era_year,
+)
 from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
@@ -61,9 +66,12 @@ _DAY = re.compile(
   rf"|(?P<name>{_NAMES_OF_DAYS})日?"
   rf"|(?P<ten_days>[上中下])旬)?"
   rf"(?:{_GAP}[（(]?(?P<second>{sexagenary.PAIR_PATTERN})[)）]?日?)?"
+  "(?P<mark>[朔晦])?"
 )
 # Behind a date without one: the number is wrong.
 _MONTH = re.compile(rf"{_GAP}閏?(?P<number>{numerals.NUMERAL_PATTERN})月")
+# Day and month in either order: 3.5.1587.
+_SHORT_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{3,4})")
 # Between Chinese words and digits; 「萬曆 十五 年」.
 _SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 # 甲申三月十九日: a year, for a day would stand behind its month.
@@ -84,6 +92,7 @@ class PrintedDay(NamedTuple):
   pair: str | None = None  # sexagenary
   new_moon: str | None = None  # pair of the month's first day
   ten_days: tuple[int, int] | None = None  # first and last number
+  mark: int | None = None  # day of 朔 or 晦 beside another; -1 is the last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +264,39 @@ class DateReader(CalendarNames):
       first = date
     is_date = first is not None
     problem = Note("reading.unread.era") if is_date else Note("reading.unread")
-    raise DateError(problem, text)
+    raise DateError(self._find_hint(text, folded) or problem, text)
+
+  def _find_hint(self, text: str, folded: str) -> Note | None:
+    """Returns what is known of a date that cannot be read."""
+    if short := _SHORT_DATE.search(text):
+      first, second, year = map(int, short.group(1, 3, 4))
+      forms = [
+        Note(
+          "reading.short_date",
+          date=f"{year:04d}-{month:02d}-{day:02d}",
+          day=day,
+          month_number=month,
+        )
+        for day, month in dict.fromkeys(((first, second), (second, first)))
+        if 1 <= month <= 12 and 1 <= day <= 31
+      ]
+      return forms and Note("reading.unread.short_date", forms=forms)
+    ends = [it.start() for it in mentions.REIGN_SUFFIX.finditer(folded)]
+    for end in (*ends, len(folded)):  # 「開元初」, 「開元」
+      _, numbers = mentions.find_named_reigns(folded, end, self.timeline)
+      if numbers:
+        reigns = [self.timeline.reigns[number - 1] for number in numbers]
+        eras = [
+          Note(
+            "reading.era",
+            name=reign.state + reign.name,
+            first=format_common_era_year(reign.accession),
+            last=format_common_era_year(reign.accession + reign.years - 1),
+          )
+          for reign in reigns
+        ]
+        return Note("reading.unread.no_year", eras=eras)
+    return None
 
   # Chinese dates.
 
@@ -509,6 +550,16 @@ class DateReader(CalendarNames):
     if day.new_moon not in (None, actual):
       faults.append(Note("reading.new_moon", day=day.new_moon, actual=actual))
     number = length if day.number == -1 else day.number
+    marked = length if day.mark == -1 else day.mark
+    if marked and number not in (None, marked):
+      faults.append(
+        Note(
+          "reading.mark",
+          mark="晦" if day.mark == -1 else "朔",
+          number=marked,
+          printed=number,
+        )
+      )
     if number is not None and not 1 <= number <= length:
       faults.append(Note("reading.no_number", number=number, last=length))
       number = None
@@ -751,6 +802,7 @@ def _read_day(folded: str, start: int) -> PrintedDay:
     pair and _mend_pair(pair),
     new_moon and _mend_pair(new_moon),
     _TEN_DAYS.get(match["ten_days"]),
+    _DAYS_BY_NAME.get(match["mark"]),
   )
 
 

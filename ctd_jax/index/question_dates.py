@@ -484,7 +484,7 @@ def _read_dates(
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
-  # 「五年春夏」 means 五年春至夏, 「四、五年」 means 四年至五年. Numbers of days
+  # 「五年春夏」 is 五年春至夏, 「四、五年」 is 四年至五年. Numbers of days
   # are dropped: an index knows months only.
   text = dates.join_parts(text)
   text = _TWO_SEASONS.sub(r"\1至\2", text)

@@ -27,6 +27,11 @@ _SEPARATORS_OF = {
   "note.line": dict.fromkeys(LANGUAGES, ""),
   "note.text": {ENGLISH: ", ", TRADITIONAL: "", SIMPLIFIED: ""},
   "note.text.year": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
+  "reading.short_date": {
+    ENGLISH: " or ",
+    TRADITIONAL: " 或 ",
+    SIMPLIFIED: " 或 ",
+  },
   "note.years": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
   "note.owner": {ENGLISH: ", ", TRADITIONAL: "、", SIMPLIFIED: "、"},
 }
