@@ -286,15 +286,12 @@ class DateReader(CalendarNames):
       _, numbers = mentions.find_named_reigns(folded, end, self.timeline)
       if numbers:
         reigns = [self.timeline.reigns[number - 1] for number in numbers]
-        eras = [
-          Note(
-            "reading.era",
-            name=reign.state + reign.name,
-            first=format_common_era_year(reign.accession),
-            last=format_common_era_year(reign.accession + reign.years - 1),
-          )
-          for reign in reigns
-        ]
+        eras = []
+        for reign in reigns:
+          ends = reign.accession, reign.accession + reign.years - 1
+          years = " – ".join(dict.fromkeys(map(format_common_era_year, ends)))
+          name = reign.state + reign.name
+          eras.append(Note("reading.era", name=name, years=years))
         return Note("reading.unread.no_year", eras=eras)
     return None
 
