@@ -16,6 +16,9 @@ Write only the run's adapters, in PEFT format; without --adapters they are
 merged into the encoder:
 
   python -m ctd_jax.export --workdir=runs/ctd-lora --output=adapters --adapters
+
+With --push_to_hub=OWNER/NAME the folder is also uploaded, with your login
+(`hf auth login`). A repository that does not exist yet is made, and is private.
 """
 
 import pathlib
@@ -40,6 +43,7 @@ def main() -> None:
     output,
     flags.FLAGS.vectors,
     flags.FLAGS.adapters,
+    flags.FLAGS.push_to_hub,
   )
 
 
@@ -61,5 +65,10 @@ if __name__ == "__main__":
     False,
     "Write only the encoder's adapters, in PEFT format. "
     "Example: --output=adapters --adapters",
+  )
+  flags.DEFINE_string(
+    "push_to_hub",
+    None,
+    "Model repository that gets the folder. Example: --push_to_hub=owner/name",
   )
   command_line.run_main(main, required=("workdir", "output"))

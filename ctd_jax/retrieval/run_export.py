@@ -49,12 +49,22 @@ _TEMPLATE = """\
 
 # {{ name }}
 
-An encoder that `ctd_jax` trained on `{{ dataset }}`, from {{ source }};
+{{ kind }} that `ctd_jax` trained on `{{ dataset }}`, from {{ source }};
 checkpoint of step {{ step }}, the best on the validation split.
 
 ## What it scores
 
-{% if left_behind -%}
+{% if adapters -%}
+PEFT puts the adapters into the encoder. Its vectors rank with their cosine,
+`semantic`
+{%- if left_behind %}, without what the run also has:
+
+{% for part in left_behind -%}
+- {{ part }}
+{% endfor %}
+{%- else %}.
+{% endif %}
+{%- elif left_behind -%}
 `ctd_jax.Retriever.load({{ folder }})` ranks with the score of the run,
 `{{ score_mode }}`.
 
@@ -190,7 +200,10 @@ def _measure_score(
 
 
 def make_card(
-  system: TrainedSystem, rows: Sequence[ResultRow], folder_name: str
+  system: TrainedSystem,
+  rows: Sequence[ResultRow],
+  folder_name: str,
+  adapters: bool = False,
 ) -> huggingface_hub.ModelCard:
   """Returns the card, with the metadata that hubs read.
 
@@ -198,10 +211,15 @@ def make_card(
     system: system in the folder.
     rows: rows from `measure_system`.
     folder_name: shown in examples.
+    adapters: whether the folder has adapters alone.
   """
   config, backbone = system.config, system.backbone
-  source = backbone.source or "random values"
-  if backbone.encoder.lora is not None:
+  source = "random values"
+  if backbone.source:
+    source = f"`{trained_system.portable_source(backbone.source)}`"
+    if folders.find_hub_id(backbone.source) is None:
+      source += " (a folder whose config.json names no model of a hub)"
+  if backbone.encoder.lora is not None and not adapters:
     source += (
       f" by adapters of rank {backbone.encoder.lora.rank}, merged into it"
     )
@@ -212,8 +230,10 @@ def make_card(
       rows, _METRICS, markdown=True, intervals=True
     )
   return huggingface_hub.ModelCard.from_template(
-    _make_metadata(system, rows),
+    _make_metadata(system, rows, adapters),
     template_str=_TEMPLATE,
+    adapters=adapters,
+    kind="Adapters" if adapters else "An encoder",
     name=config.name,
     dataset=system.dataset,
     source=source,
@@ -233,16 +253,22 @@ def make_card(
 
 
 def _make_metadata(
-  system: TrainedSystem, rows: Sequence[ResultRow]
+  system: TrainedSystem, rows: Sequence[ResultRow], adapters: bool
 ) -> huggingface_hub.ModelCardData:
   """Returns base model, data set, language, licence and figures."""
   source = system.backbone.source
   dataset = system.dataset.partition(":")[0]  # without its version
-  licence = {"license": "apache-2.0"}
+  fields = {"license": "apache-2.0"}
   if source:
-    licence = {"license": "other", "license_name": "that-of-the-base-model"}
+    fields = {"license": "other", "license_name": "that-of-the-base-model"}
+  if base := folders.find_hub_id(source) if source else None:
+    fields |= {
+      "base_model": base,
+      "base_model_relation": "adapter" if adapters else "finetune",
+      "license_link": f"https://huggingface.co/{base}",
+    }
+  library = "peft" if adapters else "sentence-transformers"
   return huggingface_hub.ModelCardData(
-    base_model=source if folders.is_hub_id(source) else None,
     datasets=[dataset],
     eval_results=[
       huggingface_hub.EvalResult(
@@ -259,11 +285,11 @@ def _make_metadata(
       for row in rows
     ],
     language=_LANGUAGES.get(dataset.partition("/")[0]),
-    library_name="sentence-transformers",
+    library_name=library,
     model_name=system.config.name,
     pipeline_tag="sentence-similarity",
-    tags=["ctd_jax", "sentence-transformers", "feature-extraction"],
-    **licence,
+    tags=["ctd_jax", library, "feature-extraction"],
+    **fields,
   )
 
 
@@ -391,6 +417,7 @@ def export_run(
   folder: pathlib.Path,
   vectors: bool = False,
   adapters: bool = False,
+  hub_name: str | None = None,
 ) -> None:
   """Writes the best checkpoint as a folder that ranks as the run does.
 
@@ -402,11 +429,13 @@ def export_run(
     folder: must be new or empty.
     vectors: whether vectors and their tables are written instead.
     adapters: whether adapters alone are written instead.
+    hub_name: repository "owner/name" that gets the folder; it is made, and is
+      private then, where there is none.
 
   Raises:
     FileNotFoundError: if the run has no checkpoint.
-    ValueError: if the folder is not empty, the run has no adapters, or both
-      are to be written.
+    ValueError: if the folder is not empty, the run has no adapters, both are
+      to be written, or the hub refuses.
   """
   best_step = experiment.checkpoints.best_step
   if best_step is None:
@@ -422,6 +451,14 @@ def export_run(
     )
   if folder.exists() and any(folder.iterdir()):
     raise ValueError(f"--output={folder}: not empty; name a new folder")
+  if hub_name is not None:
+    if vectors or not folders.is_hub_id(hub_name):
+      raise ValueError(
+        f"--push_to_hub={hub_name}: expected owner/name of a model, without "
+        "--vectors"
+      )
+    # Before anything is measured.
+    _call_hub("create_repo", hub_name, private=True, exist_ok=True)
   system = trained_system.restore_system(experiment)
   name = experiment.config.name
   if vectors:
@@ -434,15 +471,32 @@ def export_run(
       system.params[ENCODER],
       trained_system.portable_source(backbone.source),
     )
-    _warn_of_loss(experiment, "the card of an export without --adapters")
+    if folders.find_hub_id(backbone.source) is None:
+      logging.warning(
+        "%s: its config.json names no model of a hub (_name_or_path); to load "
+        "the adapters, you need this folder",
+        backbone.source,
+      )
   else:
-    rows = measure_system(experiment, system)
     trained_system.write_system(folder, system)
-    files.write_text(
-      folder / CARD_FILE, str(make_card(system, rows, folder.name))
-    )
+  if not vectors:
+    rows = measure_system(experiment, system)
+    card = make_card(system, rows, folder.name, adapters)
+    files.write_text(folder / CARD_FILE, str(card))
     _warn_of_loss(experiment, str(folder / CARD_FILE))
   logging.info("step %d of %s is in %s", best_step, name, folder)
+  if hub_name is not None:
+    _call_hub("upload_folder", hub_name, folder_path=folder)
+    logging.info("%s is in https://huggingface.co/%s", folder, hub_name)
+
+
+def _call_hub(method: str, name: str, **options: Any) -> None:
+  """Calls the hub; its errors become one sentence."""
+  try:
+    getattr(huggingface_hub.HfApi(), method)(repo_id=name, **options)
+  except (OSError, ValueError) as error:  # of its library
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    raise ValueError(f"--push_to_hub={name}: {reason}") from error
 
 
 def _warn_of_loss(experiment: Experiment, report: str) -> None:

@@ -224,9 +224,8 @@ def _portable_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 def portable_source(source: str) -> str:
-  """Returns the name of a published encoder without the path of a machine."""
-  path = pathlib.Path(source)
-  return path.name if path.is_absolute() else source
+  """Returns the hub id of a published encoder, or the name of its folder."""
+  return folders.find_hub_id(source) or pathlib.Path(source).name
 
 
 def _flatten_scoring_params(params: Any) -> dict[str, Any]:

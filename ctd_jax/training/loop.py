@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib.metadata
 import json
+import platform
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -51,6 +53,7 @@ class RunRecord:
       "commit": files.code_commit(),
       "seconds": 0.0,  # wall time of the training, without evaluation
       "seeds": [seed],
+      "environment": _describe_environment(),
     }
     # A resumed run: what it was begun with stays.
     if self._path.exists():
@@ -68,6 +71,22 @@ class RunRecord:
     text = json.dumps(self._fields, indent=2)
     if devices.is_coordinator():
       files.write_text(self._path, text + "\n")
+
+
+def _describe_environment() -> dict[str, str]:
+  """Returns the versions and devices that a run depends on."""
+  names = ("ctd_jax", "jax", "jaxlib", "flax", "optax", "numpy")
+  versions = {
+    found.name.replace("-", "_"): found.version
+    for found in importlib.metadata.distributions()
+  }
+  device = jax.devices()[0]
+  return {
+    "python": platform.python_version(),
+    **{name: versions.get(name, "not installed") for name in names},
+    "devices": f"{jax.device_count()} {device.platform} {device.device_kind}",
+    "processes": str(jax.process_count()),
+  }
 
 
 # Parameters -> the same with what validation chooses among them, and metrics.
@@ -122,6 +141,9 @@ class RunOutputs:
     )
     self._accumulate_steps = config.accumulate_steps
     self._meter = meter
+    # Of each step since the last validation, before it is clipped.
+    self._gradient_norms: list[float] = []
+    self._clip_norm = config.optimizer.clip_norm
     # Step, metrics and size of the last update, not yet read.
     self._pending: tuple[int, Metrics, StepWork] | None = None
 
@@ -142,6 +164,7 @@ class RunOutputs:
     self._pending = None
     values = jax.device_get(metrics)  # waits for the device
     metrics_lib.check_finite(step, values)
+    self._gradient_norms.append(float(values["gradient_norm"]))
     self._meter.count_step(work)
     if step % self._log_every == 0:
       rate = self._rate_of_update((step - 1) // self._accumulate_steps)
@@ -166,6 +189,7 @@ class RunOutputs:
     self.flush()
     if speed := self._meter.stop():  # what follows is not training
       logging.info("speed: %s", speed_lib.format_speed(speed))
+    self._log_gradients()
     params, scores = self._validate(state.model_params)
     # An encoder is nothing that validation chooses; a frozen one stays apart.
     state = state.replace(params={**params, ENCODER: state.params[ENCODER]})
@@ -180,6 +204,24 @@ class RunOutputs:
     )
     self._checkpoints.save(step, state, self._batches, scores)
     self._record.write()
+
+  def _log_gradients(self) -> None:
+    """Logs the norms of gradients since the last validation."""
+    if not self._gradient_norms:
+      return
+    norms, clipped = np.array(self._gradient_norms), ""
+    self._gradient_norms.clear()
+    # The mean gradient of several steps is clipped as one.
+    if self._clip_norm and self._accumulate_steps == 1:
+      share = np.mean(norms > self._clip_norm)
+      clipped = f", clipped to {self._clip_norm:g} in {100 * share:.0f}%"
+    logging.info(
+      "gradient norm: median %.3g, largest %.3g, of %d steps%s",
+      np.median(norms),
+      norms.max(),
+      len(norms),
+      clipped,
+    )
 
   def stop_early(self, step: int) -> None:
     """Says why the run ends before its last step."""

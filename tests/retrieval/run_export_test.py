@@ -178,6 +178,56 @@ def test_the_metadata_of_the_card_are_those_that_hubs_read(ctd):
   assert figure == pytest.approx(run_value(ctd, OFFICIAL), abs=1e-4)
 
 
+def test_the_card_names_the_base_that_a_folder_was_loaded_from(ctd, tmp_path):
+  system = trained_system.restore_system(ctd.experiment)
+  path = tmp_path / "local" / "config.json"
+  path.parent.mkdir()
+  backbone = dataclasses.replace(system.backbone, source=str(path.parent))
+  system = dataclasses.replace(system, backbone=backbone)
+  for name, base in (("owner/model", "owner/model"), (str(tmp_path), None)):
+    path.write_text(json.dumps({"_name_or_path": name}))
+    for adapters, relation in ((False, "finetune"), (True, "adapter")):
+      card = run_export.make_card(system, [], "exported", adapters)
+      assert card.data.base_model == base
+      assert card.data.get("base_model_relation") == (
+        relation if base else None
+      )
+      assert f"from `{base or 'local'}`" in str(card)
+      assert str(tmp_path) not in str(card)
+      assert card.data.license == "other"
+
+
+def test_a_folder_is_pushed_to_a_hub(ctd, tmp_path, monkeypatch):
+  calls = []
+
+  class Hub:
+    def create_repo(self, repo_id, **options):
+      if "taken" in repo_id:
+        raise OSError("403 Forbidden\nmore")
+      calls.append(("create_repo", repo_id, options))
+
+    def upload_folder(self, repo_id, folder_path):
+      names = {path.name for path in folder_path.iterdir()}
+      assert {"README.md", "model.safetensors", "ctd_jax.json"} <= names
+      calls.append(("upload_folder", repo_id, folder_path))
+
+  monkeypatch.setattr(run_export.huggingface_hub, "HfApi", Hub)
+  monkeypatch.setattr(run_export, "measure_system", lambda *_: [])
+  folder = tmp_path / "pushed"
+  for name, message in (
+    ("taken/name", "--push_to_hub=taken/name: 403 Forbidden$"),
+    ("name", "--push_to_hub=name: expected owner/name"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      run_export.export_run(ctd.experiment, folder, hub_name=name)
+    assert not folder.exists()
+  run_export.export_run(ctd.experiment, folder, hub_name="owner/name")
+  assert calls == [
+    ("create_repo", "owner/name", {"private": True, "exist_ok": True}),
+    ("upload_folder", "owner/name", folder),
+  ]
+
+
 @pytest.mark.slow
 def test_of_a_run_that_scores_by_cosine_nothing_is_left(tmp_path):
   card = (export("ft", tmp_path).folder / "README.md").read_text()

@@ -150,7 +150,13 @@ def test_adapters_alone_have_the_names_of_peft(source, workdir, tmp_path):
   assert {path.name for path in folder.iterdir()} == {
     weights.CONFIG_FILE,
     weights.WEIGHTS_FILE,
+    run_export.CARD_FILE,
   }
+  card = (folder / run_export.CARD_FILE).read_text()
+  assert "library_name: peft" in card
+  assert f"`{source.name}` (a folder whose config.json names no model" in card
+  assert "Adapters that `ctd_jax` trained" in card
+  assert "- the calendar context" in card
   content = json.loads((folder / weights.CONFIG_FILE).read_text())
   assert (content["peft_type"], content["r"]) == ("LORA", 16)
   assert content["lora_alpha"] == 32.0

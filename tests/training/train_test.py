@@ -128,6 +128,8 @@ def test_a_run_that_gets_no_better_ends_and_stays_ended(tmp_path):
     validated = [row["step"] for row in rows if "validation/hit@1" in row]
     assert validated == [2, 4, 6, 8]
     assert rows[-1]["step"] == 8
+  record = json.loads((tmp_path / "training.json").read_text())
+  assert {"python", "jax", "optax", "devices"} <= record["environment"].keys()
   assert (tmp_path / "evaluation" / "results.json").exists()
 
 

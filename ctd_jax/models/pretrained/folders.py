@@ -49,6 +49,17 @@ def is_hub_id(source: str | os.PathLike[str]) -> bool:
   return _HUB_ID.fullmatch(str(source)) is not None
 
 
+def find_hub_id(source: str | os.PathLike[str]) -> str | None:
+  """Returns the hub id of a model, of a folder the one its config.json has."""
+  folder = pathlib.Path(source).expanduser()
+  if not folder.is_dir():
+    return str(source) if is_hub_id(source) else None
+  path = folder / CONFIG_FILE
+  # Written by transformers: what the model was loaded from.
+  name = read_json(path).get("_name_or_path", "") if path.is_file() else ""
+  return name if is_hub_id(name) else None
+
+
 def find_model_folder(
   source: str | os.PathLike[str], may_download: bool = True
 ) -> pathlib.Path:
