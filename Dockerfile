@@ -49,6 +49,11 @@ FROM python AS user
 ARG COMMIT=""
 # Results name the commit; an image has no checkout to ask.
 ENV CTD_JAX_COMMIT=${COMMIT}
+# Rare characters of the pages.
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends \
+    fonts-hanazono=20170904-2.1 \
+  && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid=1000 --create-home ctd_jax
 WORKDIR /home/ctd_jax
 ENTRYPOINT ["ctd-jax"]

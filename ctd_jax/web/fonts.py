@@ -1,8 +1,8 @@
 """Rare characters, sent as the part of a font that a page needs.
 
 Few systems have fonts for the CJK extensions, which the texts use all the same.
-A page links to a style sheet that names its rare characters; that loads them
-as WOFF2, cut from fonts that are installed or that --font names.
+A page links to a style sheet of its rare characters, which holds them as WOFF2,
+cut from fonts that are installed or that --font names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from fontTools.ttLib import TTFont, TTLibError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ctd_jax.web.rendering import make_codes
 from ctd_jax.web.requests import PageError, endpoint
 from ctd_jax.web.served_index import ServedIndex
 
@@ -119,17 +118,14 @@ class RareFonts:
     builder.save(content)
     return content.getvalue()
 
-  def write_style(self, characters: str, is_inline: bool = False) -> str:
-    """Returns the style sheet of some characters; inline with their shapes."""
+  def write_style(self, characters: str) -> str:
+    """Returns the style sheet of some characters, with their shapes."""
     rules = []
     for font in self.choose(characters):
-      address = f"{font.number}-{make_codes(font.characters)}.woff2"
-      if is_inline:
-        content = base64.b64encode(self.cut(font.number, font.characters))
-        address = f"data:font/woff2;base64,{content.decode()}"
+      content = base64.b64encode(self.cut(font.number, font.characters))
       rules.append(
-        f'@font-face{{font-family:"{FAMILY}";font-display:swap;'
-        f'src:url("{address}") format("woff2");unicode-range:{font.ranges}}}'
+        f'@font-face{{font-family:"{FAMILY}";src:url("data:font/woff2;base64,'
+        f'{content.decode()}") format("woff2");unicode-range:{font.ranges}}}'
       )
     return "\n".join(rules)
 
@@ -155,8 +151,11 @@ def open_fonts(paths: tuple[pathlib.Path, ...] | None) -> RareFonts:
   return RareFonts(paths)
 
 
-def _decode(fonts: RareFonts, codes: str) -> str:
-  """Returns characters of an address; a 404 PageError if it is not ours."""
+@router.get("/font/{codes}.css")
+@endpoint
+def send_style(request: Request, served: ServedIndex, codes: str) -> Response:
+  """Returns the style sheet of some characters."""
+  fonts: RareFonts = request.app.state.fonts
   try:
     text = "".join(chr(int(code, 16)) for code in codes.split("-"))
   except (ValueError, OverflowError):
@@ -164,32 +163,8 @@ def _decode(fonts: RareFonts, codes: str) -> str:
   # Only what a page can ask for: it is kept, and takes time.
   if fonts.find(text) != text:
     raise PageError(404)
-  return text
-
-
-@router.get("/font/{codes}.css")
-@endpoint
-def send_style(request: Request, served: ServedIndex, codes: str) -> Response:
-  """Returns the style sheet of some characters."""
-  fonts: RareFonts = request.app.state.fonts
-  style = fonts.write_style(_decode(fonts, codes))
   return Response(
-    style, media_type="text/css", headers={"Cache-Control": _LASTING}
-  )
-
-
-@router.get("/font/{number:int}-{codes}.woff2")
-@endpoint
-def send_font(
-  request: Request, served: ServedIndex, number: int, codes: str
-) -> Response:
-  """Returns some characters of a font."""
-  fonts: RareFonts = request.app.state.fonts
-  characters = _decode(fonts, codes)
-  if PageFont(number, characters) not in fonts.choose(characters):
-    raise PageError(404)
-  return Response(
-    fonts.cut(number, characters),
-    media_type="font/woff2",
+    fonts.write_style(text),
+    media_type="text/css",
     headers={"Cache-Control": _LASTING},
   )

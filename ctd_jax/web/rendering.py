@@ -236,7 +236,7 @@ def _add_fonts(request: Request, content: str, is_saved: bool) -> str:
     return content
   part = f'<link rel="stylesheet" href="/font/{make_codes(characters)}.css">'
   if is_saved:
-    part = f"<style>{fonts.write_style(characters, is_inline=True)}</style>"
+    part = f"<style>{fonts.write_style(characters)}</style>"
   return content.replace("</head>", f"{part}\n</head>", 1)
 
 

@@ -32,7 +32,7 @@ POLICY = "; ".join(
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    "font-src 'self'",
+    "font-src data:",
     "img-src 'self' data:",
     "connect-src 'self'",
     "form-action 'self'",

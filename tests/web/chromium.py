@@ -32,12 +32,12 @@ ARGUMENTS = [
 
 
 @contextlib.contextmanager
-def serve(folder):
+def serve(folder, **settings):
   """Yields the address of a server of an index."""
   with socket.socket() as probe:
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]
-  app = make_app(WebSettings(index=folder, port=port))
+  app = make_app(WebSettings(index=folder, port=port, **settings))
   config = uvicorn.Config(app, port=port, log_level="error", http="h11")
   server = uvicorn.Server(config)
   thread = threading.Thread(target=server.run, daemon=True)

@@ -60,6 +60,15 @@ function askOnEnter() {
   }
 }
 
+// Chromium draws the value of a field before the font of its rare characters is
+// there, and not again unless the font of the field changes. Han characters have
+// no kerning.
+document.fonts.addEventListener("loadingdone", () => {
+  for (const field of document.querySelectorAll("textarea, input")) {
+    field.style.fontKerning = "none";
+  }
+});
+
 // Files that are too large are refused before they are sent.
 function checkFiles() {
   for (const input of document.querySelectorAll("input[data-limit]")) {
