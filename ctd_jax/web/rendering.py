@@ -11,6 +11,7 @@ import http
 import importlib.util
 import operator
 import pathlib
+import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -69,6 +70,8 @@ _SAVED_POLICY = (
   "default-src 'none'; style-src 'unsafe-inline'; font-src data:; "
   "base-uri 'none'"
 )
+# A flag of the shell outside of a command, and its value.
+_FLAG = re.compile(r"ctd-jax .*|( ?)--(\w+)(?:=([\w:-]+))?( ?)")
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
@@ -110,10 +113,22 @@ def write_note(
   if isinstance(note, Mapping):
     note = notes.from_json(note)
   text = certainty.drop_weights(clean(notes.write(note, language)))
+  text = _FLAG.sub(functools.partial(_name_field, language), text)
   text = markupsafe.escape(reigns.write_years(language, text))
   if language == ENGLISH or isinstance(note, Note):
     return text
   return markupsafe.Markup('<span lang="{}">{}</span>').format(ENGLISH, text)
+
+
+def _name_field(language: str, flag: re.Match[str]) -> str:
+  """Returns what a flag is called on the pages; itself if it has no field."""
+  before, name, value, after = flag.groups()
+  if f"field.{name}" not in load_messages():
+    return flag[0]
+  text = translate(language, f"field.{name}")
+  if value is not None:
+    text = translate(language, "field.value", field=text, value=value)
+  return f"{before}{text}{after}" if language == ENGLISH else text
 
 
 def write_certainty(language: str, told: certainty.ToldDate) -> str:

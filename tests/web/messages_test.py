@@ -102,6 +102,20 @@ def test_texts_of_other_programs_are_marked_as_english():
   assert rendering.write_note("en", note.to_json()) == written
 
 
+@pytest.mark.parametrize(
+  ("language", "written"),
+  [
+    ("en", "era; try “Calendar of the index”: CE"),
+    ("zh-Hant", "條目以西曆年開頭，可試「索引的曆表」（CE）"),
+  ],
+)
+def test_a_flag_is_a_field_on_the_pages_but_not_in_a_command(language, written):
+  note = notes.Note("problem.warning.common_era")
+  assert rendering.write_note(language, note).endswith(written)
+  command = "ctd-jax index --index=NEW --reigns=宋"
+  assert rendering.write_note("en", command) == command
+
+
 def test_steps_of_builds_are_known_and_read():
   steps = ["words", "左傳: writing"]
   for path in [*PACKAGE.glob("dating/**/*.py"), *PACKAGE.glob("index/**/*.py")]:
