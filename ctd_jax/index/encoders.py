@@ -220,12 +220,14 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   }
   if config.dates.form:  # left out of the hash of runs without
     settings["dates"] = config.dates.form
+  if config.eval.dimension:
+    settings["dimension"] = config.eval.dimension
   entry = EncoderEntry(
     path=path,
     name=config.name,
     kind=RUN,
     sha256=_hash_encoder(settings, system.params),
-    dimensions=system.model.config.encoder.hidden_size,
+    dimensions=config.eval.dimension or system.model.config.encoder.hidden_size,
     vectors=0,
   )
   return VectorEncoder(entry, encode_records, encode_questions)

@@ -10,6 +10,7 @@ row.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,9 +70,10 @@ class CTDConfig:
   use_gaussian: bool = False  # mode "temps" mixes in the similarity in time
   gaussian_dim: int = 8  # of a text's Gaussian over time
   similarity: str = "cosine"  # of two vectors; see `scale_vectors`
-  # Divides similarities; never learned. Of the released code; the paper names
-  # none.
+  # Divides similarities. Of the released code, which never learns it; the paper
+  # names none.
   temperature: float = 0.05
+  learn_temperature: bool = False  # from that value on, see `clip_temperature`
 
   def __post_init__(self):
     # Lists become tuples: a config is a static, hashable argument of jit.
@@ -108,12 +110,42 @@ def drop_old_values(fields: Mapping[str, Any]) -> dict[str, Any]:
 
   Checkpoints and indexes from before then have the same description.
   """
-  old_values = {"similarity": "cosine", "context_bias": True}
+  old_values = {
+    "similarity": "cosine",
+    "context_bias": True,
+    "learn_temperature": False,
+  }
   return {
     name: value
     for name, value in fields.items()
     if name not in old_values or value != old_values[name]
   }
+
+
+LOG_SCALE = "log_scale"  # parameter: log of the inverse temperature
+MIN_TEMPERATURE = 0.01  # of a learned one
+
+
+def clip_temperature(params: Mapping[str, Any]) -> Mapping[str, Any]:
+  """Returns parameters whose learned temperature, if any, is in its bounds.
+
+  Source: CLIP, which clips it after every update so that logits grow at most a
+  hundredfold; open_clip has the other bound, 1.
+  """
+  if LOG_SCALE not in params:
+    return params
+  scale = jnp.clip(params[LOG_SCALE], 0.0, -math.log(MIN_TEMPERATURE))
+  return {**params, LOG_SCALE: scale}
+
+
+def truncate_encoding(encoding: Encoding, dimension: int) -> Encoding:
+  """Returns unit vectors of the first dimensions of each; 0 = all of them."""
+  if not dimension:
+    return encoding
+  return encoding.replace(
+    semantic=normalize_vectors(encoding.semantic[:, :dimension]),
+    absolute=normalize_vectors(encoding.absolute[:, :dimension]),
+  )
 
 
 # Vectors of the slots of all rows, [rows, S, D] -> of the texts, [B, D].
@@ -155,6 +187,11 @@ class DualEncoder(nn.Module):
   def setup(self):
     """Makes the submodules that the configuration switches on."""
     config = self.config
+    if config.learn_temperature:
+      start = jnp.float32(-math.log(config.temperature))
+      self.temperature = jnp.exp(-self.param(LOG_SCALE, lambda _: start))
+    else:
+      self.temperature = config.temperature
     self.encoder = config.encoder.make_encoder()
     self.heads = calendar_heads.CalendarHeads(config.class_counts)
     if config.use_context:
@@ -273,6 +310,13 @@ class DualEncoder(nn.Module):
     )
 
   @nn.nowrap
+  def read_temperature(self, params: Mapping[str, Any]) -> Any:
+    """Returns the temperature, which parameters may have learned."""
+    if not self.config.learn_temperature:
+      return self.config.temperature
+    return jnp.exp(-params[LOG_SCALE])
+
+  @nn.nowrap
   def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns variables with which `apply` scores many pairs faster.
 
@@ -319,7 +363,7 @@ class DualEncoder(nn.Module):
     cosine = jnp.matmul(
       query.vectors(mode), record.vectors(mode).T, precision=PRECISION
     )
-    return cosine / self.config.temperature
+    return cosine / self.temperature
 
   def temporal(
     self,
@@ -365,7 +409,7 @@ class DualEncoder(nn.Module):
         query.gaussian, record.gaussian
       )
       return self.gaussian.fuse(
-        self.cosine(query, record, mode), similarity / self.config.temperature
+        self.cosine(query, record, mode), similarity / self.temperature
       )
     # s(q, r) = cos(h_q, h_r) / temperature + b(u_r - u_q) + w log mass(q, r)
     query_p, record_p = (self.month_p(each, mode) for each in (query, record))

@@ -165,7 +165,15 @@ class TextRanker:
     """
     self._config, self._model, self._mesh = config, model, mesh
     self._score_mode = config.eval.score_mode or config.score_mode
-    self._encode_step = train_step.make_encode_step(model, mesh)
+    self._dimension = config.eval.dimension
+    if self._dimension > model.config.encoder.hidden_size:
+      raise ValueError(
+        f"config.eval.dimension={self._dimension}: the vectors have "
+        f"{model.config.encoder.hidden_size} dimensions"
+      )
+    self._encode_step = train_step.make_encode_step(
+      model, mesh, self._dimension
+    )
     self._score_function = train_step.make_score_function(
       model, self._score_mode
     )
@@ -217,7 +225,10 @@ class TextRanker:
     vectors_dir = self._config.eval.vectors_dir
     if not vectors_dir:
       return self.encode_texts(params, records, "encode records")
-    name = fingerprint_encodings(params, records, self._model.config)[:16]
+    model = self._model.config
+    if self._dimension:  # whole vectors keep their names
+      model = model, self._dimension
+    name = fingerprint_encodings(params, records, model)[:16]
     folder = pathlib.Path(vectors_dir).expanduser() / name
     logging.info("encodings of %d records are in %s", len(records), folder)
     return encode_to_files(

@@ -135,6 +135,11 @@ def list_left_behind(
   ]
   if mode is None and config.dates.form:
     left_behind.append(_DATES_PART)
+  if mode is None and config.eval.dimension:
+    left_behind.append(
+      f"the cut of vectors to {config.eval.dimension} dimensions, which "
+      f"truncate_dim={config.eval.dimension} of sentence-transformers makes"
+    )
   return left_behind
 
 
@@ -326,7 +331,7 @@ def export_vectors(
   mode = config.eval.score_mode or config.score_mode
   if mode not in INNER_PRODUCTS:
     mode = "absolute"  # the nearest score that is an inner product
-  temperature = experiment.model.config.temperature
+  temperature = float(experiment.model.read_temperature(params))
   ranker = dense.Ranker(experiment)
   records = ranker.encode_gallery(params).vectors(mode)
   # The temperature divides the queries: records stay of unit length.

@@ -240,6 +240,7 @@ def base_config() -> ml_collections.ConfigDict:
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
   m.similarity = "cosine"  # or "dot", over the root of the vectors' width
   m.temperature = 0.05  # divides every similarity
+  m.learn_temperature = False  # from that on, between 0.01 and 1, as in CLIP
   m.use_context = True  # absolute calendar context, gated
   m.use_bias = True  # relative offset bias
   m.codebook = "index"  # or "release": positions in [0, 1]
@@ -311,6 +312,8 @@ def base_config() -> ml_collections.ConfigDict:
   # Score that ranks at validation and test; "" = the trained one. The release
   # trains "ctd" and ranks with "semantic".
   c.eval.score_mode = ""
+  # Of every vector that ranks, the first so many dimensions; 0 = all.
+  c.eval.dimension = 0
   c.eval.batch_size = 256  # texts a step when encoding
   c.eval.depth = 50  # records of a query in a run file
   # Folder, seen by all processes, for the encodings of records: evaluation and
@@ -541,10 +544,11 @@ def validate_evaluation(section: ml_collections.ConfigDict) -> None:
   protocol.get_mode(section.mode)
   if section.depth < 10:  # the measures look at the first ten
     raise ValueError(f"config.eval.depth={section.depth}: expected at least 10")
-  if section.batch_size < 1:
-    raise ValueError(
-      f"config.eval.batch_size={section.batch_size}: expected at least 1"
-    )
+  for name, lowest in (("batch_size", 1), ("dimension", 0)):
+    if section[name] < lowest:
+      raise ValueError(
+        f"config.eval.{name}={section[name]}: expected at least {lowest}"
+      )
   if section.score_mode not in ("", *SCORE_MODES):
     raise ValueError(
       f"config.eval.score_mode={section.score_mode!r}: expected one of "
@@ -622,6 +626,16 @@ def _find_conflicts(
     config.dates.form == "tokens" and has_source,
     "config.dates.form='tokens': the vocabulary of a published encoder "
     "(config.model.encoder.source) has no tokens for dates; take 'prefix'",
+  )
+  yield (
+    model.learn_temperature and not 0.01 <= model.temperature <= 1,
+    f"config.model.temperature={model.temperature}: one that is learned "
+    "(config.model.learn_temperature) stays between 0.01 and 1",
+  )
+  yield (
+    config.eval.dimension and model.similarity != "cosine",
+    f"config.eval.dimension={config.eval.dimension}: vectors are cut where "
+    "config.model.similarity='cosine' alone",
   )
   yield (
     config.mining.refresh_every and config.mining.source != "self",

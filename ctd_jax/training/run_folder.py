@@ -37,6 +37,8 @@ _DEFAULT_PARENT = "runs"
 _LATER_FIELDS = (
   "accumulate_steps",
   "patience",
+  "eval.dimension",
+  "model.learn_temperature",
   "negatives.mined",
   "mining.source",
   "mining.depth",

@@ -20,7 +20,13 @@ import optax
 from jax.sharding import Mesh
 
 from ctd_jax.chronology.reigns import TimeKey, Timeline
-from ctd_jax.models.dual_encoder import ENCODER, CTDConfig, DualEncoder
+from ctd_jax.models.dual_encoder import (
+  ENCODER,
+  CTDConfig,
+  DualEncoder,
+  clip_temperature,
+  truncate_encoding,
+)
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
@@ -183,10 +189,11 @@ def make_train_step(
     grads, metrics = jax.grad(compute_loss, has_aux=True)(state.params)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
+    params = clip_temperature(optax.apply_updates(state.params, updates))
+    if objective.model.config.learn_temperature:
+      metrics["temperature"] = objective.model.read_temperature(params)
     new_state = state.replace(
-      step=state.step + 1,
-      params=optax.apply_updates(state.params, updates),
-      opt_state=opt_state,
+      step=state.step + 1, params=params, opt_state=opt_state
     )
     return new_state, metrics
 
@@ -201,9 +208,13 @@ def make_train_step(
 
 
 def make_encode_step(
-  model: DualEncoder, mesh: Mesh
+  model: DualEncoder, mesh: Mesh, dimension: int = 0
 ) -> Callable[[Any, PackedTexts], Encoding]:
-  """Returns the jitted `(params, texts) -> Encoding`, without dropout."""
+  """Returns the jitted `(params, texts) -> Encoding`, without dropout.
+
+  Args:
+    dimension: see `truncate_encoding`.
+  """
 
   @functools.partial(
     jax.jit,
@@ -213,7 +224,8 @@ def make_encode_step(
     with devices.use_mesh(mesh):
       encoding = model.apply({"params": params}, texts, method="encode_packed")
     # [packs, texts of a pack, ...] -> [texts, ...]
-    return jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)
+    encoding = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)
+    return truncate_encoding(encoding, dimension)
 
   return encode
 

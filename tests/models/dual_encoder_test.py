@@ -162,6 +162,43 @@ def test_every_part_learns_from_the_score():
 
 
 @pytest.mark.slow
+def test_a_learned_temperature_starts_where_it_is_set_and_has_bounds():
+  config = dataclasses.replace(CTD, learn_temperature=True)
+  learned, fixed = (dual_encoder.DualEncoder(c) for c in (config, CTD))
+  params = initial(config)["params"]
+  assert params[dual_encoder.LOG_SCALE] == pytest.approx(np.log(20))
+  encoding = learned.apply({"params": params}, *batch(), method="encode")
+
+  def score(params, model=learned):
+    variables = {"params": params}
+    return model.apply(
+      variables, encoding, encoding, "semantic", method="score"
+    )
+
+  np.testing.assert_allclose(score(params), score(params, fixed), rtol=1e-5)
+  gradient = jax.grad(lambda p: score(p).sum())(params)
+  assert gradient[dual_encoder.LOG_SCALE] != 0
+  for log_scale, temperature in ((9.0, 0.01), (-9.0, 1.0), (3.0, np.exp(-3))):
+    moved = dual_encoder.clip_temperature(
+      {**params, dual_encoder.LOG_SCALE: jnp.float32(log_scale)}
+    )
+    assert learned.read_temperature(moved) == pytest.approx(temperature)
+  assert dual_encoder.clip_temperature(initial(CTD)) == initial(CTD)
+
+
+def test_vectors_are_cut_to_unit_vectors():
+  model = dual_encoder.DualEncoder(CTD)
+  encoding = model.apply(initial(CTD), *batch(), method="encode")
+  assert dual_encoder.truncate_encoding(encoding, 0) is encoding
+  cut = dual_encoder.truncate_encoding(encoding, 3)
+  for vectors, whole in (
+    (cut.semantic, encoding.semantic),
+    (cut.absolute, encoding.absolute),
+  ):
+    expected = whole[:, :3] / np.linalg.norm(whole[:, :3], axis=1)[:, None]
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
 def test_unit_vectors_have_a_finite_gradient_at_zero():
   vectors = jnp.array([[0.0, 0.0], [3.0, 4.0]])
   np.testing.assert_allclose(

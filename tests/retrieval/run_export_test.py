@@ -36,8 +36,9 @@ class ExportedRun(NamedTuple):
   folder: pathlib.Path
 
 
-def export(method, folder):
+def export(method, folder, **fields):
   config = synthetic_run.config(method)
+  config.update_from_flattened_dict(fields)
   config.query_length, config.record_length = QUERY_LENGTH, RECORD_LENGTH
   config.num_epochs = 0.0
   training_run.train_and_evaluate(config, folder / "run")
@@ -83,6 +84,19 @@ def test_any_exported_run_ranks_as_the_run_itself(
   method, tmp_path, monkeypatch
 ):
   check_same_rankings(export(method, tmp_path), monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_learned_temperature_and_cut_vectors_are_exported(
+  tmp_path, monkeypatch
+):
+  fields = {"model.learn_temperature": True, "eval.dimension": 5}
+  run = export("ctd", tmp_path, **fields)
+  check_same_rankings(run, monkeypatch)
+  assert "the cut of vectors to 5 dim" in (run.folder / "README.md").read_text()
+  ranker = dense.Ranker(run.experiment)
+  params = trained_system.restore_system(run.experiment).params
+  assert ranker.encode_gallery(params).semantic.shape[1] == 5
 
 
 def test_an_exported_run_on_a_hub_is_no_mere_encoder(ctd, monkeypatch):

@@ -351,6 +351,8 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     ("mining.margin", math.inf, "config.mining.margin=inf: expected a finite"),
     ("optimizer.name", "adam", "config.optimizer.name='adam': expected one of"),
     ("optimizer.schedule", "step", "config.optimizer.schedule='step': expec"),
+    ("eval.dimension", -1, "config.eval.dimension=-1: expected at least 0"),
+    ("eval.dimension", 99, "config.eval.dimension=99: the vectors have 16"),
     ("patience", -1, "config.patience=-1: expected at least 0"),
     ("mining.depth", 0, "config.mining.depth=0: expected at least 1"),
     ("mining.refresh_every", 5, "only the lists of config.mining.source='self"),
