@@ -276,6 +276,9 @@ def base_config() -> ml_collections.ConfigDict:
   # Processes of the released code whose loss is computed, on any devices: each
   # has its share of the batch and its own bias, and no gradient of the others.
   c.loss.emulated_processes = 1
+  # Numbers of first dimensions, e.g. (32, 64): the loss is the mean over whole
+  # vectors and those cut to each, which `eval.dimension` ranks with.
+  c.loss.matryoshka = ()
   c.loss.calendar_weight = 1.0  # lambda, heads on the record; paper 0.1
   c.loss.calendar_smoothing = 0.2  # mass taken from the right class
   # Who gets it: the neighbouring classes, or "uniform", all of them.
@@ -633,8 +636,8 @@ def _find_conflicts(
     "(config.model.learn_temperature) stays between 0.01 and 1",
   )
   yield (
-    config.eval.dimension and model.similarity != "cosine",
-    f"config.eval.dimension={config.eval.dimension}: vectors are cut where "
+    (config.eval.dimension or loss.matryoshka) and model.similarity != "cosine",
+    "config.eval.dimension and config.loss.matryoshka: vectors are cut where "
     "config.model.similarity='cosine' alone",
   )
   yield (

@@ -22,7 +22,11 @@ from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import calendar_heads
 from ctd_jax.models.calendar_heads import Gaussians
-from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
+from ctd_jax.models.dual_encoder import (
+  ENCODER,
+  DualEncoder,
+  truncate_encoding,
+)
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.training import devices, losses
@@ -63,7 +67,17 @@ class Objective:
   def from_config(
     cls, config: ml_collections.ConfigDict, model: DualEncoder, mesh: Mesh
   ) -> Objective:
-    """Returns the objective of a run's config."""
+    """Returns the objective of a run's config.
+
+    Raises:
+      ValueError: if vectors have too few dimensions for `loss.matryoshka`.
+    """
+    width = model.config.encoder.hidden_size
+    if not all(0 < size < width for size in config.loss.matryoshka):
+      raise ValueError(
+        f"config.loss.matryoshka={config.loss.matryoshka}: expected numbers "
+        f"from 1 to {width - 1}, since the vectors have {width} dimensions"
+      )
     return cls(
       model=model,
       mesh=mesh,
@@ -88,6 +102,11 @@ class Objective:
     query, record = self.encode_batch(params, batch, dropout_key)
     contrastive = ContrastiveLoss(apply, self.mesh, self.loss, self.score_mode)
     total, accuracy = contrastive.compute(query, record, batch)
+    # Source: Kusupati et al., "Matryoshka Representation Learning" (2022).
+    for dimension in self.loss.matryoshka:
+      cut = [truncate_encoding(each, dimension) for each in (query, record)]
+      total += contrastive.compute(*cut, batch)[0]
+    total /= 1 + len(self.loss.matryoshka)
     metrics = {"retrieval": total}
     log_months = functools.partial(apply, method="log_months")
     date_losses = _date_losses(query, record, batch, log_months, self.loss)

@@ -38,6 +38,7 @@ _LATER_FIELDS = (
   "accumulate_steps",
   "patience",
   "eval.dimension",
+  "loss.matryoshka",
   "model.learn_temperature",
   "negatives.mined",
   "mining.source",

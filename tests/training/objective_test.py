@@ -91,6 +91,27 @@ def test_chunks_change_neither_loss_nor_gradients_of_the_order(
   assert_same_gradients(chunk_gradients, gradients)
 
 
+@pytest.mark.slow
+def test_the_loss_is_the_mean_over_whole_and_cut_vectors(monkeypatch, tmp_path):
+  synthetic_run.install(monkeypatch.setattr)
+  config = synthetic_run.config("ft")
+  run = experiment.assemble_experiment(config, tmp_path)
+  params, batch = run.init_state().params, next(run.training_batches())
+
+  def compute(sizes):
+    config.loss.matryoshka = sizes
+    objective = Objective.from_config(config, run.model, run.mesh)
+    return jax.jit(objective.compute_loss)(params, batch, jax.random.key(0))[0]
+
+  whole, half, third = map(compute, ((), (5,), (5, 5)))
+  cut = 2 * half - whole
+  assert abs(cut - whole) > 1e-3
+  np.testing.assert_allclose(3 * third, whole + 2 * cut, rtol=1e-5)
+  for size in (0, 16):
+    with pytest.raises(ValueError, match="expected numbers from 1 to 15"):
+      compute((size,))
+
+
 @pytest.mark.parametrize("chunks", [1, 4])
 def test_pairs_of_the_order_are_those_of_a_chunk(monkeypatch, tmp_path, chunks):
   synthetic_run.install(monkeypatch.setattr)
