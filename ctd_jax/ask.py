@@ -11,10 +11,11 @@ words to look for, both, or a passage to date. A passage need not be in the
 index. The answer starts with how the question was understood; --intent
 overrides that. If a name belongs to several reigns, all of them are searched.
 
-A time is answered in order of time and text, words by relevance; --sort
-changes that. Records that have only parts of the words are counted, and shown
-with --near. --group=event shows the records that tell one event together. --k
-is the number of records, or events; --offset leaves out the first ones.
+A time is answered in order of time and text, and so are events and questions
+for all (所有日食, all eclipses); other words by relevance. --sort changes that.
+Records that have only parts of the words are counted, and shown with --near.
+--group=event shows the records that tell one event together. --k is the number
+of records, or events; --offset leaves out the first ones.
 
 The answer is a table: the date of each record; p, the probability that the
 record falls in the time you asked for (or in its month, if you asked for no
@@ -155,7 +156,8 @@ if __name__ == "__main__":
     None,
     _SORTS,
     "Order of the records: time (and text), or relevance. Default: time for a "
-    "time, relevance for words. Example: --sort=time",
+    "time, events, and a question for all; relevance for other words. "
+    "Example: --sort=time",
   )
   flags.DEFINE_bool(
     "near",

@@ -175,6 +175,10 @@ _QUESTION = re.compile(
   r"什麼|甚麼|哪[些個幾年月裡]?|是否|有無|有何|何[事時年月日人]|多少|[嗎呢]|請|可曾|究竟|還是|為何|何如|如何"
   r"|發生|記載|記事|檢索|查|列出|列舉|摘錄|彙集|欲知"
 )
+_ALL = re.compile(
+  r"所有|全部|一切|歷次|历次|各次|列出|列舉|\b(?:all|every|list)\b",
+  re.IGNORECASE,
+)
 _ENGLISH_QUESTION = re.compile(
   r"\s*(?:what|when|who|whom|whose|which|where|why|how|did|do|does|was|were|is"
   r"|are|list|find|show|tell|give|search|in\s+(?:what|which))\b",
@@ -187,6 +191,11 @@ def is_question(text: str) -> bool:
   return bool(
     _QUESTION.search(text.translate(_FOLD)) or _ENGLISH_QUESTION.match(text)
   )
+
+
+def asks_for_all(text: str) -> bool:
+  """Whether a question asks for all of something, as a list."""
+  return bool(_ALL.search(text.translate(_FOLD)))
 
 
 def take_quotations(text: str) -> tuple[str, tuple[str, ...]]:

@@ -101,7 +101,7 @@ class Index(IndexFolder):
       why: whether to explain records that the model dated, some 30 ms each.
       offset: number of records, or events, on the pages before.
       sort: "time", which is the order of time and text, or "relevance"; None
-        for time if you ask for a time, relevance if you ask for words.
+        for time if you ask for a time, events or all there is, else relevance.
       near: whether to add records that have only parts of the words; without
         a record that has them, they are shown in any case.
       group: "event" to show the records that tell one event together.

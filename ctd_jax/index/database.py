@@ -633,7 +633,8 @@ def search_text(
   match = make_match(words, match_any)
   if match is None:
     return []
-  return search_match(connection, match, k, works, months)
+  found = search_match(connection, match, k, works, months)
+  return list(map(TextMatch._make, found))
 
 
 def search_match(
@@ -642,11 +643,12 @@ def search_match(
   k: int,
   works: Sequence[IndexedWork] | None = None,
   months: tuple[int, int] | None = None,
-) -> list[TextMatch]:
-  """Returns the records that an FTS5 query of folded text matches.
+) -> list[tuple[int, float]]:
+  """Returns row and score of the records that an FTS5 query of folded text
+  matches, the fields of `TextMatch`.
 
   Args:
-    k: number of records; -1 for all.
+    k: number of records, best first; -1 for all, in no order.
   """
   if works is not None and not works:
     return []
@@ -662,13 +664,14 @@ def search_match(
     tables += " JOIN records ON records.row = full_text.rowid"
     conditions.append("records.best_month BETWEEN ? AND ?")
     values += months
-  found = connection.execute(
+  query = (
     f"SELECT full_text.rowid, -bm25(full_text) AS score FROM {tables} "
-    f"WHERE {' AND '.join(conditions)} ORDER BY score DESC, full_text.rowid "
-    "LIMIT ?",
-    [*values, k],
-  ).fetchall()
-  return list(map(TextMatch._make, found))
+    f"WHERE {' AND '.join(conditions)}"
+  )
+  if k >= 0:  # all of them in order would be kept twice
+    query += " ORDER BY score DESC, full_text.rowid LIMIT ?"
+    values.append(k)
+  return connection.execute(query, values).fetchall()
 
 
 def match_rows(connection: sqlite3.Connection, match: str) -> list[int]:

@@ -38,6 +38,9 @@ _YEAR = re.compile(sexagenary.YEAR_PATTERN)
 _PAIR = re.compile(sexagenary.PAIR_PATTERN)
 _USUAL_MONTHS = 36  # on either side, to learn common wording from
 _MAX_USUAL = 600  # texts to learn from; more change nothing
+# Of all stretches of a question together; fewer texts of each stand for 600.
+_MAX_USUAL_IN_ALL = 3000
+_MIN_USUAL = 60
 MONTHS_AT_ONCE = 12  # that share one `UsualWording`
 _OPENING = 60  # characters that count as a text's opening
 _MIN_DAY_CHANCE = 0.05  # of a day, in calendars without known days
@@ -62,28 +65,34 @@ class UsualWording:
 
   months: Int[np.ndarray, " T"]  # month of each text
   occurrences: wording.Occurrences  # n-grams of the texts
+  weight: float = 1.0  # number of texts that each stands for
 
   @classmethod
   def read(
-    cls, texts: Sequence[str], months: Sequence[int] | Int[np.ndarray, " T"]
+    cls,
+    texts: Sequence[str],
+    months: Sequence[int] | Int[np.ndarray, " T"],
+    weight: float = 1.0,
   ) -> UsualWording:
     """Returns the n-grams of texts with their months."""
     return cls(
       np.array(months, int),
       wording.Occurrences.find(_prepare_all(texts), wording.LENGTHS),
+      weight,
     )
 
   def count(
     self, strings: wording.NgramVocabulary, without_months: Collection[int]
   ) -> tuple[Int[np.ndarray, " V"], int]:
-    """Returns the number of texts with each n-gram, and the number of texts.
+    """Returns about how many texts have each n-gram, and how many there are.
 
     Args:
       without_months: texts of these months are not counted.
     """
     is_other = ~np.isin(self.months, [*without_months])
     others = self.occurrences.select(is_other[self.occurrences.rows])
-    return strings.count_texts(others), int(is_other.sum())
+    counts = strings.count_texts(others) * self.weight
+    return counts.astype(int), int(is_other.sum() * self.weight)
 
 
 def align_records(
@@ -204,9 +213,14 @@ def make_text(
   return WorkText(row, column, text, text[date_end:_OPENING])
 
 
-def read_usual(index: IndexFolder, stretch: int) -> UsualWording:
+def read_usual(
+  index: IndexFolder, stretch: int, most: int | None = None
+) -> UsualWording:
   """Returns the wording of the years around a stretch of `MONTHS_AT_ONCE`
   months.
+
+  Args:
+    most: number of texts to learn from; `_MAX_USUAL` if None.
   """
   first = stretch * MONTHS_AT_ONCE
   months = dict(
@@ -214,13 +228,18 @@ def read_usual(index: IndexFolder, stretch: int) -> UsualWording:
       "SELECT row, best_month FROM records WHERE best_month BETWEEN ? AND ? "
       "ORDER BY best_month, row",
       (first - _USUAL_MONTHS, first + MONTHS_AT_ONCE - 1 + _USUAL_MONTHS),
-    )
+    ).fetchall()
   )
   # Sampled evenly over the years.
-  rows = [*months][:: -(-len(months) // _MAX_USUAL) or 1]
+  step, fewest = (
+    -(-len(months) // size) or 1 for size in (most or _MAX_USUAL, _MAX_USUAL)
+  )
+  rows = [*months][::step]
   texts = database.fetch_columns(index.connection, rows, "text")
   return UsualWording.read(
-    [text for _, text in texts], [months[row] for row, _ in texts]
+    [text for _, text in texts],
+    [months[row] for row, _ in texts],
+    step / fewest,
   )
 
 
@@ -239,6 +258,7 @@ def group_records(
       make_text(index, row, text, date_end)
     )
   numbers: dict[int, int] = {}
+  most = max(_MAX_USUAL_IN_ALL // max(len(stretches), 1), _MIN_USUAL)
   for stretch, texts in stretches.items():
     texts.sort(key=lambda text: (text.column, text.row))
     of_texts = np.array([months[text.row] for text in texts])
@@ -247,7 +267,9 @@ def group_records(
     else:
       groups = align_records(
         texts,
-        index.remember(read_usual, stretch),
+        read_usual(index, stretch, most)
+        if most < _MAX_USUAL
+        else index.remember(read_usual, stretch),
         range(stretch * MONTHS_AT_ONCE, (stretch + 1) * MONTHS_AT_ONCE),
         _may_be_of_one_time(index, [text.row for text in texts], of_texts),
       )

@@ -1,6 +1,7 @@
 """All records that answer a question: found, counted and in order.
 
-A time is answered in order of time and text, words by relevance. Records that
+A time is answered in order of time and text, and so are events and questions
+for all there is; other words are answered by relevance. Records that
 have the words are exact; those that have only parts of them, or are near in
 meaning, are near. How many there are does not depend on how many are shown.
 
@@ -19,7 +20,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology import question_words, sexagenary
 from ctd_jax.index import answers, database, events, ranking
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.question_calendar import Question, QuestionError
@@ -110,7 +111,7 @@ def find_matches(
   masks = mask_kinds(index, works, scope.kinds)
   query, words = make_time_query(index, question), list_words(question)
   counts = count_records(index, works, masks)
-  if query is not None and question.intervals:
+  if question.intervals and (words or question.day is not None):
     # For a day in a month, all records of the month count: not every calendar
     # knows with certainty whether the month has the day.
     whole = dataclasses.replace(query, month_weights=None)
@@ -125,8 +126,11 @@ def find_matches(
     found, day_rows = rank_time(index, question, works, masks, least)
     if query is not None:
       mass = found.columns["mass"]
+      if question.intervals:
+        counts.setdefault("in_time", int((mass >= 0.5).sum()))
       counts["left_out"] = int((mass < scope.min_probability).sum())
-      found = found.take(mass >= scope.min_probability)
+      if counts["left_out"]:
+        found = found.take(mass >= scope.min_probability)
     if question.day is not None and not np.isin(found.rows, [*day_rows]).any():
       day = sexagenary.format_cyclic_index(question.day)
       notes.append(Note("note.day.none", day=day))
@@ -135,13 +139,20 @@ def find_matches(
   if group and len(found) > _MAX_GROUPED:
     group = None
     notes.append(Note("note.events.many", number=len(found), most=_MAX_GROUPED))
-  sort = scope.sort or (RELEVANCE if words else TIME_ORDER)
+  # A list of events, or of all there is, is read as a chronicle.
+  is_list = bool(group) or question_words.asks_for_all(question.text)
+  sort = scope.sort or (RELEVANCE if words and not is_list else TIME_ORDER)
   if sort == TIME_ORDER:
     stop = len(found) if group else scope.offset + scope.k
     found = _order_by_time(index, found, question, query, day_rows, stop)
   else:
-    scores = -found.columns["score"].astype(np.float32)
-    found = found.take(np.lexsort((found.rows, scores, _is_near(found))))
+    # Records that are equally relevant come in order of time.
+    decimals = 2 if "dense_score" not in found.columns else 7
+    scores = -found.columns["score"].round(decimals)
+    months, _ = _find_months(index, found, query)
+    found = found.take(
+      np.lexsort((found.rows, months, scores, _is_near(found)))
+    )
   starts = None
   if group:
     found, starts = _group(index, found)
@@ -189,9 +200,9 @@ def _match_words(
     found = found.take(mass >= scope.min_probability)
     counts["near"] = len(found) - counts["exact"]
     return found
-  parts = ranking.find_parts(index.connection, question.words)
-  _, mass_of_all = rank(dict.fromkeys((*parts, *exact_scores), 0.0))
-  num_shown = int((mass_of_all >= scope.min_probability).sum())
+  if parts := ranking.find_parts(index.connection, question.words):
+    _, mass = rank(dict.fromkeys((*parts, *exact_scores), 0.0))
+  num_shown = int((mass >= scope.min_probability).sum())
   counts["near"] = num_shown - counts["exact"]
   return found.take(is_exact & is_shown)
 
@@ -244,12 +255,12 @@ def _order_by_time(
   if day_rows:
     level[np.isin(found.rows, [*day_rows])] = _PRINTS_DAY
   keys = np.stack([months, level, _is_near(found)])
-  order = np.lexsort((found.rows, *keys))
+  # One number to sort by; rows ascend already.
+  joined = (keys[2] * (_POSSIBLE + 1) + keys[1]) * len(index.calendar) + keys[0]
+  order = np.argsort(joined, kind="stable")
   # Up to the end of the last month that is reached.
-  sorted_keys = keys[:, order]
   if stop < len(order):
-    is_same = (sorted_keys == sorted_keys[:, stop - 1 : stop]).all(axis=0)
-    stop = int(np.flatnonzero(is_same)[-1]) + 1
+    stop = int(np.searchsorted(joined[order], joined[order[stop - 1]], "right"))
   head = order[:stop]
   within = _place_within_months(index, found.rows[head], keys[:, head])
   order[:stop] = head[np.lexsort((found.rows[head], *within, *keys[:, head]))]

@@ -90,6 +90,8 @@ class PosteriorArrays:
     chances = np.append(
       (self.probabilities[span] + even).astype(np.float32), self.outside[index]
     )
+    if chances.max() >= max(share, 0.5):  # as of most records
+      return months[[chances.argmax()]]
     best = _find_smallest(chances, share)
     if best is None or chances[best].min() <= even:
       # Months that are not kept are needed too, each with what is left.

@@ -70,12 +70,17 @@ def search_words(
     if (k is not None and len(scores) >= k) or not match:
       break
     limit = ALL if k is None else MAX_MATCHES
-    matches = database.search_match(connection, match, limit, works, months)
-    best = max((found.score for found in matches), default=0.0)
-    for found in matches:
-      # A character that nearly all records have scores about 0.
-      share = found.score / best if best > 0 else 1.0
-      scores.setdefault(found.row, weight * max(share, 1e-3))
+    found = database.search_match(connection, match, limit, works, months)
+    rows, values = np.array(found or np.zeros((0, 2))).T
+    # A character that nearly all records have scores about 0.
+    best = values.max(initial=0.0)
+    shares = np.maximum(values / best, 1e-3) if best > 0 else values * 0 + 1
+    scores = (
+      dict(
+        zip(rows.astype(int).tolist(), (weight * shares).tolist(), strict=True)
+      )
+      | scores
+    )
   return scores
 
 
@@ -307,20 +312,33 @@ class WorkPosteriors:
       Months; the first of the question if a record has none of its own. And
       whether no other month is more probable.
     """
-    part = self.arrays.take(places)
+    if is_asked.all():
+      months, is_best = self._likeliest
+      return months[places], is_best[places]
+    return self._find_likeliest(self.arrays.take(places), is_asked)
+
+  @functools.cached_property
+  def _likeliest(
+    self,
+  ) -> tuple[Int64[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Of all records and any time."""
+    return self._find_likeliest(self.arrays, np.ones(self.num_months, bool))
+
+  def _find_likeliest(
+    self, part: posteriors.PosteriorArrays, is_asked: Bool[np.ndarray, " K"]
+  ) -> tuple[Int64[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
     sizes = np.diff(part.starts)
     asked = np.where(is_asked[part.months], part.probabilities, 0)
-    owners = np.repeat(np.arange(len(places)), sizes)
-    order = np.lexsort((-asked, owners))
-    months = np.full(len(places), np.argmax(is_asked), np.int64)
-    is_best = np.zeros(len(places), bool)
+    months = np.full(len(part), np.argmax(is_asked), np.int64)
+    is_best = np.zeros(len(part), bool)
     held = np.flatnonzero(sizes)
     if len(held):
       firsts = part.starts[:-1][held]
-      best = asked[order[firsts]]
-      months[held] = np.where(
-        best > 0, part.months[order[firsts]], months[held]
-      )
+      best = np.maximum.reduceat(asked, firsts)
+      # The first month of each record that is as probable as its best.
+      equal = np.flatnonzero(asked == np.repeat(best, sizes[held]))
+      chosen = part.months[equal[np.searchsorted(equal, firsts)]]
+      months[held] = np.where(best > 0, chosen, months[held])
       most = np.maximum.reduceat(part.probabilities, firsts)
       is_best[held] = best >= np.maximum(most, part.outside[held])
     return months, is_best

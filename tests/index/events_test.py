@@ -52,7 +52,11 @@ def test_usual_wording_is_drawn_from_all_the_years(index_folder, monkeypatch):
   assert 0 < len(usual.months) <= 5
   assert usual.occurrences.rows.max() < len(usual.months)
   monkeypatch.setattr(events, "_MAX_USUAL", 600)
-  assert len(events.read_usual(index, 0).months) == index.num_records
+  whole = events.read_usual(index, 0)
+  assert (len(whole.months), whole.weight) == (index.num_records, 1)
+  # A smaller sample stands for as many texts.
+  part = events.read_usual(index, 0, 3)
+  assert abs(len(part.months) * part.weight - index.num_records) < part.weight
 
 
 def test_texts_of_the_month_itself_are_not_what_is_usual():

@@ -222,6 +222,26 @@ def test_ambiguous_name_lists_what_it_may_mean(index):
   assert not answer.is_empty
 
 
+def test_lists_come_in_order_of_time(eclipses):
+  for question, options, sort in (
+    ("日有食之", {}, "relevance"),
+    ("日有食之", {"group": "event"}, "time"),
+    ("所有日有食之的記載", {}, "time"),
+    ("all 日有食之", {}, "time"),
+    ("所有日有食之的記載", {"sort": "relevance"}, "relevance"),
+  ):
+    answer = eclipses.ask(question, k=20, **options)
+    assert answer.sort == sort
+    scored = [
+      (
+        round(-it.score, 2) if sort == "relevance" else 0,
+        it.date.month["ordinal"],
+      )
+      for it in answer.results
+    ]
+    assert scored == sorted(scored)
+
+
 def test_kinds_have_names_for_readers(eclipses):
   answer = eclipses.ask("日有食之", kinds=["commentary"])
   assert [record.kind for record in answer.results] == ["neg_comment"]
