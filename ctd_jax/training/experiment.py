@@ -19,6 +19,7 @@ import jax
 import ml_collections
 import numpy as np
 import optax
+from flax import linen as nn
 from jaxtyping import Int32
 
 from ctd_jax.benchmark.benchmark import Benchmark
@@ -51,6 +52,7 @@ from ctd_jax.training.input_pipeline import (
   BatchSettings,
   Tokens,
 )
+from ctd_jax.training.objective import Objective
 from ctd_jax.training.run_folder import (
   CHECKPOINT_FOLDER,
   CONFIG_FILE,
@@ -59,6 +61,7 @@ from ctd_jax.training.run_folder import (
   TOKENS_FOLDER,
   Folder,
 )
+from ctd_jax.training.speed import StepWork
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import files
 from ctd_jax_datasets import load
@@ -68,21 +71,17 @@ SELECTION_METRIC = "validation/hit@1"  # the best checkpoint has the highest
 
 
 @dataclasses.dataclass(frozen=True)
-class Experiment:
-  """A run, ready to be trained or evaluated."""
+class TrainingSetup:
+  """What the training loop reads of a run, whatever its task.
+
+  A task adds `training_batches`, `make_objective`, `count_work` and `describe`.
+  """
 
   config: ml_collections.ConfigDict  # the whole config
   workdir: Folder  # folder of the run, absolute or in a bucket
-  evaluation: Folder  # folder of its run files and tables
   mesh: jax.sharding.Mesh  # devices of the run
-  benchmark: Benchmark  # records, queries, calendar
-  records: Tokens  # tokens of the gallery
-  queries: Mapping[str, Tokens]  # tokens of the queries, by split
-  # First and last ordinal month that the parser reads in the queries, by split;
-  # empty if the model itself dates them.
-  query_intervals: Mapping[str, Int32[np.ndarray, "Q 2"]]
   backbone: Backbone  # the text encoder, and the tokenizer that made them
-  model: DualEncoder  # the dual encoder
+  model: nn.Module  # has the encoder as a submodule of the name `ENCODER`
   optimizer: optax.GradientTransformation  # its transformation
   total_steps: int  # number of steps of the whole run, each of one batch
   checkpoints: Checkpoints  # of the workdir
@@ -142,6 +141,31 @@ class Experiment:
       files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
       self.backbone.save(self.workdir / TOKENIZER_FOLDER)
 
+  def has_stalled(self, step: int) -> bool:
+    """Returns whether the last `config.patience` validations were no better."""
+    best_step, every = self.checkpoints.best_step, self.config.eval_every
+    if not self.config.patience or best_step is None:
+      return False
+    return step // every - best_step // every >= self.config.patience
+
+  def abstract_state(self) -> TrainState:
+    """Returns shapes, types and shardings of the train state."""
+    return train_step.abstract_state(self.model, self.optimizer, self.mesh)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment(TrainingSetup):
+  """A run of a retriever, ready to be trained or evaluated."""
+
+  model: DualEncoder  # the dual encoder
+  evaluation: Folder  # folder of its run files and tables
+  benchmark: Benchmark  # records, queries, calendar
+  records: Tokens  # tokens of the gallery
+  queries: Mapping[str, Tokens]  # tokens of the queries, by split
+  # First and last ordinal month that the parser reads in the queries, by split;
+  # empty if the model itself dates them.
+  query_intervals: Mapping[str, Int32[np.ndarray, "Q 2"]]
+
   @property
   def row_width(self) -> int:
     """Columns of the rows that texts are packed in."""
@@ -182,16 +206,20 @@ class Experiment:
       mined,
     )
 
-  def has_stalled(self, step: int) -> bool:
-    """Returns whether the last `config.patience` validations were no better."""
-    best_step, every = self.checkpoints.best_step, self.config.eval_every
-    if not self.config.patience or best_step is None:
-      return False
-    return step // every - best_step // every >= self.config.patience
+  def make_objective(self) -> Objective:
+    """Returns the loss that a step minimises."""
+    return Objective.from_config(self.config, self.model, self.mesh)
 
-  def abstract_state(self) -> TrainState:
-    """Returns shapes, types and shardings of the train state."""
-    return train_step.abstract_state(self.model, self.optimizer, self.mesh)
+  def count_work(self, batch: Mapping[str, Any]) -> StepWork:
+    """Returns the size of a batch, of which this process has a share."""
+    return StepWork.of_rows(batch["texts"].segments, len(batch["query_ends"]))
+
+  def describe(self) -> str:
+    """Returns what the run is trained on, for the log."""
+    return (
+      f"{self.benchmark.name}, {len(self.benchmark.queries['train'])} train "
+      f"queries, {len(self.benchmark.records)} records"
+    )
 
 
 def assemble_experiment(

@@ -28,9 +28,9 @@ from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import speed as speed_lib
 from ctd_jax.training.batches import MINED
 from ctd_jax.training.devices import PreemptionWatch
-from ctd_jax.training.experiment import Experiment
+from ctd_jax.training.experiment import TrainingSetup
 from ctd_jax.training.input_pipeline import BatchIterator
-from ctd_jax.training.objective import Metrics, Objective
+from ctd_jax.training.objective import Metrics
 from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.speed import ModelFlops, SpeedMeter, StepWork
 from ctd_jax.training.train_step import TrainState
@@ -105,7 +105,7 @@ class RunOutputs:
 
   def __init__(
     self,
-    experiment: Experiment,
+    experiment: TrainingSetup,
     batches: BatchIterator,
     first_step: int,
     record: RunRecord,
@@ -239,7 +239,7 @@ class RunOutputs:
 
 
 def train(
-  experiment: Experiment,
+  experiment: TrainingSetup,
   validate: Validate,
   watch: PreemptionWatch,
   stop_after: int | None = None,
@@ -266,7 +266,7 @@ def train(
   with contextlib.ExitStack() as stack:
     meter = SpeedMeter(speed_lib.find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))
-    place = functools.partial(_place_batch, mesh=experiment.mesh)
+    place = functools.partial(_place_batch, experiment)
     batches = experiment.training_batches(place)
     stack.enter_context(contextlib.closing(batches))
     # Before the checkpoints are read: a run of another config is left alone.
@@ -288,7 +288,7 @@ def train(
       experiment, batches, first_step, record, validate, meter
     )
     stack.enter_context(contextlib.closing(outputs))
-    objective = Objective.from_config(config, experiment.model, experiment.mesh)
+    objective = experiment.make_objective()
     update = train_step.make_train_step(
       objective, experiment.optimizer, config.seed
     )
@@ -336,7 +336,7 @@ def train(
 
 
 def _restore_or_init(
-  experiment: Experiment, batches: BatchIterator
+  experiment: TrainingSetup, batches: BatchIterator
 ) -> tuple[int, TrainState]:
   """Returns the step and state to start from; moves the batches there."""
   checkpoint = experiment.checkpoints.resume(
@@ -359,28 +359,21 @@ class _PlacedBatch(NamedTuple):
 
 
 def _place_batch(
-  batch: dict[str, Any], mesh: jax.sharding.Mesh
+  experiment: TrainingSetup, batch: dict[str, Any]
 ) -> _PlacedBatch:
   """Returns a batch of host arrays, this process's share, on the devices."""
-  texts, processes = batch["texts"], jax.process_count()
-  work = StepWork(
-    queries=len(batch["query_ends"]) * processes,
-    tokens=int(np.count_nonzero(texts.segments)) * processes,
-    columns=texts.segments.size * processes,
+  return _PlacedBatch(
+    devices.make_global_batch(batch, experiment.mesh),
+    experiment.count_work(batch),
   )
-  return _PlacedBatch(devices.make_global_batch(batch, mesh), work)
 
 
-def _log_start(experiment: Experiment, state: TrainState) -> None:
+def _log_start(experiment: TrainingSetup, state: TrainState) -> None:
   """Logs the size of the data, the model and the run."""
-  benchmark = experiment.benchmark
   logging.info(
-    "%s: %s, %d train queries, %d records, %d parameters, %d of them trained, "
-    "%d steps on %d %s",
+    "%s: %s, %d parameters, %d of them trained, %d steps on %d %s",
     experiment.config.name,
-    benchmark.name,
-    len(benchmark.queries["train"]),
-    len(benchmark.records),
+    experiment.describe(),
     sum(x.size for x in jax.tree.leaves(state.model_params)),
     sum(x.size for x in jax.tree.leaves(state.params)),
     experiment.total_steps,

@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import msgspec
+import numpy as np
 from absl import logging
 
 from ctd_jax.models.encoders import attention
@@ -195,6 +196,21 @@ class StepWork:
   tokens: int  # of its texts, without padding
   columns: int  # of the rows that hold the texts, padding among them
   flops: float | None = None  # of the model, see `ModelFlops`
+
+  @classmethod
+  def of_rows(cls, segments: np.ndarray, queries: int) -> StepWork:
+    """Returns the size of rows, each process taken to have as many.
+
+    Args:
+      segments: 0 where a column holds no token, of this process.
+      queries: of this process.
+    """
+    processes = jax.process_count()
+    return cls(
+      queries=queries * processes,
+      tokens=int(np.count_nonzero(segments)) * processes,
+      columns=segments.size * processes,
+    )
 
 
 class SpeedMeter:
@@ -396,10 +412,12 @@ def format_speed(speed: Mapping[str, float]) -> str:
     )
     if name in speed
   ]
+  queries = ""
+  if speed["speed/queries_per_second"]:  # pre-training has none
+    queries = f"{speed['speed/queries_per_second']:,.4g} queries/s, "
   return (
     f"{speed['speed/steps_per_second']:.3g} steps/s, "
-    f"{speed['speed/queries_per_second']:,.4g} queries/s, "
-    f"{speed['speed/tokens_per_second']:,.0f} tokens/s, "
+    f"{queries}{speed['speed/tokens_per_second']:,.0f} tokens/s, "
     f"rows {speed['speed/row_fill']:.0%} full, {flops}"
     f"waited for input {speed['speed/input_wait_share']:.1%}, "
     f"compiled {speed['speed/compile_seconds']:.1f} s, "
