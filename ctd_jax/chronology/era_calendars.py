@@ -311,18 +311,26 @@ def _prefixes(era: Era, *, may_lack_ruler: bool) -> frozenset[str]:
   return frozenset(both | rulers | {fold_script(era.state)})
 
 
+_COUNTRY_NAMES = {
+  **dict.fromkeys(("中國", "中国"), "zh"),
+  **dict.fromkeys(("韓國", "韩国", "朝鮮半島", "朝鲜半岛"), "ko"),
+  **dict.fromkeys(("越", "大越", "越南", "安南"), "vi"),
+}
+
+
 def find_polities(name: str) -> tuple[Polity, ...]:
   """Returns the polities that a name means, in order of time.
 
-  The name is `all`, a country (`zh`, `ja`, `ko`), or a polity in either script,
-  with or without 朝 and 大; 魏 is 曹魏 and 北魏, 北魏 one only. ValueError if
-  none has the name; the nearest are named.
+  The name is `all`, a country (`zh`, `ja`, `ko`, `vi`, or 越), or a polity in
+  either script, with or without 朝 and 大; 魏 is 曹魏 and 北魏, 北魏 one only.
+  ValueError if none has the name; the nearest are named.
   """
   polities = tuple(
     dict.fromkeys(era.polity for era in calendar_tables.load_eras())
   )
   if name == ALL_POLITIES:
     return polities
+  name = _COUNTRY_NAMES.get(name.strip(), name)
   if name in calendar_tables.COUNTRIES:
     # Books of Korea and Vietnam print the eras of China too.
     own = tuple(p for p in polities if p.country == name)

@@ -226,6 +226,18 @@ def test_a_name_that_several_polities_share_means_all():
   assert names == ["曹魏", "北魏", "東魏", "西魏"]
 
 
+def test_countries_have_names():
+  for name, code in (
+    ("越", "vi"),
+    ("安南", "vi"),
+    ("中国", "zh"),
+    ("韓國", "ko"),
+  ):
+    assert era_calendars.find_polities(name) == era_calendars.find_polities(
+      code
+    )
+
+
 def test_an_unknown_polity_is_named_with_the_nearest():
   with pytest.raises(
     ValueError, match="no polity '後晋朝廷' .*nearest: .*後晉"

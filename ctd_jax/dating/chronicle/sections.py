@@ -49,8 +49,16 @@ _YEAR_SIGN = re.compile(
 )
 
 
+# 「貞觀二年」三月 at the head of an entry is its date, whatever the marks say.
+_MARKED_YEAR = re.compile(
+  r"\A(\s*)[「『〈《“‘](\w{1,8}年)[」』〉》”’]"
+  rf"(?=[，、]?(?:[春夏秋冬正閏]|[{numerals.UNIT_DIGITS}十]+月))"
+)
+
+
 def fold_date_glyphs(text: str) -> str:
   """Returns a text of the same length with the glyphs of dates folded."""
+  text = _MARKED_YEAR.sub("\\1\u3000\\2\u3000", text)
   return TWENTY.sub("廿", _YEAR_SIGN.sub("年", _fold_spellings(text)))
 
 

@@ -286,6 +286,16 @@ def test_works_without_punctuation_are_cut(folder, polity, least):
   assert all(kinds[kind] <= 1.2 * number for kind, number in least.items())
 
 
+@pytest.mark.parametrize("marks", ["「」", "《》", "“”"])
+def test_marks_around_the_year_of_a_head_are_passed_over(marks):
+  tang = calendar_lib.load_calendar("唐")
+  first, last = marks
+  (section,) = section_reading.read_sections(
+    0, f"{first}貞觀二年{last}三月，丙。", tang
+  )
+  assert section.statements == (("year", "貞觀", 2), ("month", 3))
+
+
 def test_years_written_zai_are_years():
   tang = calendar_lib.load_calendar("唐")
   (section,) = section_reading.read_sections(
