@@ -115,7 +115,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # or the geometry of an encoder.
   "cost": {
     "mode": (
-      *("index", "ask", "pages"),
+      *("index", "ask", "pages", "browser"),
       "accelerator",
     ),
     "metric": (
@@ -124,6 +124,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("opening_seconds", "cold_seconds", "cold_processor"),
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
+      *("kilobytes", "kilobytes_again", "shown_ms", "shown_ms_again"),
       *("step_ms", "queries_a_second", "tokens_a_second", "mfu"),
       *("planned_gibibytes", "compile_seconds"),
       *("loss_first", "loss_last", "apart_mean", "apart_most"),
