@@ -189,9 +189,9 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   ranker = dense.TextRanker(config, system.model, system.mesh)
 
   def encode(
-    tokens: input_pipeline.Tokens, description: str
+    params: Any, tokens: input_pipeline.Tokens, description: str
   ) -> Float32[np.ndarray, "n D"]:
-    encoding = ranker.encode_texts(system.params, tokens, description)
+    encoding = ranker.encode_texts(params, tokens, description)
     # An index compares cosines, whatever the run was trained with.
     vectors = encoding.vectors(mode)
     if config.model.similarity != "cosine":
@@ -202,13 +202,14 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
     tokens = experiments.tokenize_side(
       "record", texts, backbone, config, "records"
     )
-    return encode(tokens, "encode records")
+    return encode(system.params, tokens, "encode records")
 
   def encode_questions(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
     tokens = experiments.tokenize_side(
       "query", texts, backbone, config, "questions"
     )
-    return encode(tokens, "encode questions")
+    params = dual_encoder.choose_query_tower(system.params)
+    return encode(params, tokens, "encode questions")
 
   settings = {
     "kind": RUN,

@@ -74,6 +74,7 @@ class CTDConfig:
   # names none.
   temperature: float = 0.05
   learn_temperature: bool = False  # from that value on, see `clip_temperature`
+  separate_towers: bool = False  # queries have an encoder of their own
 
   def __post_init__(self):
     # Lists become tuples: a config is a static, hashable argument of jit.
@@ -114,6 +115,7 @@ def drop_old_values(fields: Mapping[str, Any]) -> dict[str, Any]:
     "similarity": "cosine",
     "context_bias": True,
     "learn_temperature": False,
+    "separate_towers": False,
   }
   return {
     name: value
@@ -151,7 +153,14 @@ def truncate_encoding(encoding: Encoding, dimension: int) -> Encoding:
 # Vectors of the slots of all rows, [rows, S, D] -> of the texts, [B, D].
 TakeTexts = Callable[[Float[Array, "_ S D"]], Float[Array, "B D"]]
 
-ENCODER = "encoder"  # subtree of the parameters
+# Subtrees of the parameters. The second is there with separate towers alone,
+# and takes the place of the first for queries.
+ENCODER, QUERY_ENCODER = "encoder", "query_encoder"
+
+
+def choose_query_tower(params: Mapping[str, Any]) -> Mapping[str, Any]:
+  """Returns the parameters with which the model encodes queries."""
+  return {**params, ENCODER: params.get(QUERY_ENCODER, params[ENCODER])}
 
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:

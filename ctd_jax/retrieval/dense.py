@@ -25,7 +25,13 @@ from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import calibration, protocol
 from ctd_jax.models import packing
 from ctd_jax.models.calendar_heads import CalendarLogits, Gaussians
-from ctd_jax.models.dual_encoder import INNER_PRODUCTS, DualEncoder
+from ctd_jax.models.dual_encoder import (
+  ENCODER,
+  INNER_PRODUCTS,
+  QUERY_ENCODER,
+  DualEncoder,
+  choose_query_tower,
+)
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import search
 from ctd_jax.retrieval.host_search import Galleries, TopK
@@ -142,7 +148,9 @@ def select_scoring_params(params: Any) -> Any:
   They are local to the process: each scores its own queries.
   """
   scoring_params = {
-    name: subtree for name, subtree in params.items() if name != "encoder"
+    name: subtree
+    for name, subtree in params.items()
+    if name not in (ENCODER, QUERY_ENCODER)
   }
   return devices.to_process_local(scoring_params)
 
@@ -257,7 +265,9 @@ class TextRanker:
       k: results per query.
       galleries: masks over the records.
     """
-    queries = self.encode_texts(params, tokens, "encode queries")
+    queries = self.encode_texts(
+      choose_query_tower(params), tokens, "encode queries"
+    )
     if intervals is not None:
       queries = queries.replace(interval=intervals)
     count = len(queries.scalar)

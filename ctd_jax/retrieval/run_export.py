@@ -22,7 +22,11 @@ from ctd_jax.evaluation import (
   summary,
 )
 from ctd_jax.evaluation.results import ResultRow
-from ctd_jax.models.dual_encoder import ENCODER, INNER_PRODUCTS
+from ctd_jax.models.dual_encoder import (
+  ENCODER,
+  INNER_PRODUCTS,
+  choose_query_tower,
+)
 from ctd_jax.models.pretrained import folders, weights
 from ctd_jax.retrieval import dense, trained_system
 from ctd_jax.retrieval.trained_system import TrainedSystem
@@ -352,7 +356,7 @@ def export_vectors(
     if not queries:
       continue
     query_encoding = ranker.encode_texts(
-      params, experiment.queries[split], "encode queries"
+      choose_query_tower(params), experiment.queries[split], "encode queries"
     )
     name = f"queries.{split}"
     _write_vectors(
@@ -449,6 +453,12 @@ def export_run(
     )
   if vectors and adapters:
     raise ValueError("--vectors and --adapters cannot be combined; choose one")
+  if not vectors and experiment.config.model.separate_towers:
+    raise ValueError(
+      f"{experiment.workdir}: the run has separate towers, and a folder holds "
+      "one encoder; expected --vectors, or the workdir itself as the encoder "
+      "of an index or a Retriever"
+    )
   if adapters and experiment.backbone.encoder.lora is None:
     raise ValueError(
       f"--adapters: the run in {experiment.workdir} has none, since "

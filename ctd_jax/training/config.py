@@ -240,6 +240,9 @@ def base_config() -> ml_collections.ConfigDict:
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
   m.similarity = "cosine"  # or "dot", over the root of the vectors' width
   m.temperature = 0.05  # divides every similarity
+  # Queries have an encoder of their own, which starts as that of the records. A
+  # step encodes all texts with both, and an export has room for one only.
+  m.separate_towers = False
   m.learn_temperature = False  # from that on, between 0.01 and 1, as in CLIP
   m.use_context = True  # absolute calendar context, gated
   m.use_bias = True  # relative offset bias
@@ -629,6 +632,11 @@ def _find_conflicts(
     config.dates.form == "tokens" and has_source,
     "config.dates.form='tokens': the vocabulary of a published encoder "
     "(config.model.encoder.source) has no tokens for dates; take 'prefix'",
+  )
+  yield (
+    rank and model.separate_towers,
+    f"config.model.lora.rank={rank} adapts one encoder; set it to 0 or "
+    "config.model.separate_towers to False",
   )
   yield (
     model.learn_temperature and not 0.01 <= model.temperature <= 1,

@@ -24,7 +24,9 @@ from ctd_jax.models import calendar_heads
 from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import (
   ENCODER,
+  QUERY_ENCODER,
   DualEncoder,
+  choose_query_tower,
   truncate_encoding,
 )
 from ctd_jax.models.encoding import Encoding
@@ -97,7 +99,8 @@ class Objective:
     """
     if self.freezes_encoder:
       # Its gradient would take time and count in the norm that is clipped.
-      params = {**params, ENCODER: jax.lax.stop_gradient(params[ENCODER])}
+      towers = {k: params[k] for k in (ENCODER, QUERY_ENCODER) if k in params}
+      params = {**params, **jax.lax.stop_gradient(towers)}
     apply = functools.partial(self.model.apply, {"params": params})
     query, record = self.encode_batch(params, batch, dropout_key)
     contrastive = ContrastiveLoss(apply, self.mesh, self.loss, self.score_mode)
@@ -123,12 +126,28 @@ class Objective:
   ) -> tuple[Encoding, Encoding]:
     """Returns the encodings of the queries, [B], and of their records.
 
-    All texts pass the encoder together.
+    All texts pass the encoder together; of separate towers, either.
 
     Returns:
       Of the queries, and of the records, [B*(1+H)]: a query's records stand
       together, its positive first.
     """
+
+    query = record = self._encode_texts(params, batch, dropout_key)
+    if self.model.config.separate_towers:
+      # A pack has texts of both sides.
+      params = choose_query_tower(params)
+      query = self._encode_texts(params, batch, dropout_key)
+    size = len(batch["query_ends"])
+    query = take_columns(query, size, slice(0, 1))
+    if self.uses_query_dates:
+      query = query.replace(interval=batch["query_ends"])
+    return query, take_columns(record, size, slice(1, None))
+
+  def _encode_texts(
+    self, params: Any, batch: Batch, dropout_key: jax.Array
+  ) -> Encoding:
+    """Returns the encodings of all texts, those of a query together."""
 
     def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
       # Every chunk draws its own dropout, by the number of its first pack.
@@ -145,11 +164,7 @@ class Objective:
     encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
     if len(texts.ids) > 1:  # one pack has them in order
       encoded = self._restore_order(encoded, batch["text_order"])
-    size = len(batch["query_ends"])
-    query = take_columns(encoded, size, slice(0, 1))
-    if self.uses_query_dates:
-      query = query.replace(interval=batch["query_ends"])
-    return query, take_columns(encoded, size, slice(1, None))
+    return encoded
 
   def _compute_order_loss(
     self, query: Encoding, record: Encoding, batch: Batch

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import ml_collections
 import optax
 
-from ctd_jax.models.dual_encoder import ENCODER
+from ctd_jax.models.dual_encoder import ENCODER, QUERY_ENCODER
 from ctd_jax.models.encoders.layers import SCANNED
 
 TEMPORAL = "temporal"
@@ -86,7 +86,7 @@ def label_parameter_groups(
   """Returns `encoder`, `temporal` or `fixed` for every parameter."""
 
   def find_group(path: tuple[Any, ...], _: jax.Array) -> str:
-    if path[0].key == ENCODER:
+    if path[0].key in (ENCODER, QUERY_ENCODER):
       return FIXED if freeze_encoder else ENCODER
     is_chosen = tuple(entry.key for entry in path) in _CHOSEN
     return FIXED if is_chosen else TEMPORAL

@@ -40,6 +40,7 @@ _LATER_FIELDS = (
   "eval.dimension",
   "loss.matryoshka",
   "model.learn_temperature",
+  "model.separate_towers",
   "negatives.mined",
   "mining.source",
   "mining.depth",

@@ -22,6 +22,7 @@ from jax.sharding import Mesh
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.models.dual_encoder import (
   ENCODER,
+  QUERY_ENCODER,
   CTDConfig,
   DualEncoder,
   clip_temperature,
@@ -104,6 +105,8 @@ def _make_fresh_state(
     # Adapters and temporal modules keep their first values.
     adapters, _ = layers.split_adapters(params[ENCODER])
     params = {**params, ENCODER: layers.join_params(pretrained, adapters)}
+  if model.config.separate_towers:  # both start alike
+    params = {**params, QUERY_ENCODER: params[ENCODER]}
   trained, frozen = split_params(model, params)
   return TrainState(
     step=jnp.zeros((), jnp.int32),
