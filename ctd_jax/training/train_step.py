@@ -105,7 +105,8 @@ def _make_fresh_state(
     # Adapters and temporal modules keep their first values.
     adapters, _ = layers.split_adapters(params[ENCODER])
     params = {**params, ENCODER: layers.join_params(pretrained, adapters)}
-  if model.config.separate_towers:  # both start alike
+  # A masked language model has no such field. Both towers start alike.
+  if getattr(model.config, "separate_towers", False):
     params = {**params, QUERY_ENCODER: params[ENCODER]}
   trained, frozen = split_params(model, params)
   return TrainState(
