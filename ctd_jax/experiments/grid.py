@@ -38,6 +38,7 @@ from ctd_jax.evaluation import (
 from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
+from ctd_jax.training import losses
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
 from ctd_jax.utils import command_line, files, output
 
@@ -190,6 +191,7 @@ class Grid:
         )
         training_config.validate(cell_config)
         evaluation_run.validate_evaluation(cell_config)
+        losses.make_loss(cell_config.loss)
       except ValueError as error:
         raise ValueError(f"{cell.system or config}: {error}") from None
 

@@ -8,7 +8,7 @@ import ml_collections
 
 from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import dense, mining
-from ctd_jax.training import devices, loop, run_folder
+from ctd_jax.training import devices, loop, losses, run_folder
 from ctd_jax.training import experiment as experiments
 
 # Values of `config.task`; a config without one is for retrieval.
@@ -66,6 +66,7 @@ def train_and_evaluate(
       steps of the profile; the message names them.
   """
   evaluation_run.validate_evaluation(config)
+  losses.make_loss(config.loss)  # before a data set is built
   with devices.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
     ranker = dense.Ranker(experiment)

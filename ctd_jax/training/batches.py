@@ -254,22 +254,26 @@ class MinedNegatives:
     return self.rows[self.starts[queries, None] + places]
 
 
-def _filter_rankings(
-  benchmark: Benchmark,
-  rankings: Mapping[str, Ranking],
-  is_train: Bool[np.ndarray, " N"],
-  margin: float | None,
-) -> list[Int[np.ndarray, " _"]]:
-  """Returns the rows left for each train query; see `MinedNegatives.make`."""
+def check_rankings(
+  benchmark: Benchmark, rankings: Mapping[str, Ranking], field: str
+) -> dict[str, int]:
+  """Returns the row of each record of the gallery.
+
+  Raises:
+    ValueError: naming the field, if rankings have queries or records that the
+      benchmark lacks, or no train query.
+  """
   row_of = {name: row for row, name in enumerate(benchmark.record_ids)}
-  queries = {query.query_id: query for query in benchmark.queries["train"]}
-  others = {
-    query.query_id
-    for split in benchmark.queries
-    for query in benchmark.queries[split]
+  queries = {
+    split: {query.query_id for query in queries}
+    for split, queries in benchmark.queries.items()
   }
   for kind, known, found in (
-    ("queries", others, [(name, name) for name in rankings]),
+    (
+      "queries",
+      set().union(*queries.values()),
+      [(name, name) for name in rankings],
+    ),
     (
       "records",
       row_of,
@@ -279,19 +283,27 @@ def _filter_rankings(
     unknown = [(name, query) for name, query in found if name not in known]
     if unknown:
       raise ValueError(
-        f"config.mining.source: {len(unknown)} {kind} are not in "
-        f"{benchmark.name}; the first is {unknown[0][0]!r} in the ranking of "
-        f"{unknown[0][1]!r}"
+        f"{field}: {len(unknown)} {kind} are not in {benchmark.name}; the "
+        f"first is {unknown[0][0]!r} in the ranking of {unknown[0][1]!r}"
       )
-  if not queries.keys() & rankings.keys():
-    raise ValueError(
-      f"config.mining.source: no train query of {benchmark.name} is in it"
-    )
+  if not queries["train"] & rankings.keys():
+    raise ValueError(f"{field}: no train query of {benchmark.name} is in it")
+  return row_of
+
+
+def _filter_rankings(
+  benchmark: Benchmark,
+  rankings: Mapping[str, Ranking],
+  is_train: Bool[np.ndarray, " N"],
+  margin: float | None,
+) -> list[Int[np.ndarray, " _"]]:
+  """Returns the rows left for each train query; see `MinedNegatives.make`."""
+  row_of = check_rankings(benchmark, rankings, "config.mining.source")
   timeline = benchmark.timeline
   months = np.array([timeline.ordinal(r.key) for r in benchmark.records])
   left_out = collections.Counter()
   lists = []
-  for query in queries.values():
+  for query in benchmark.queries["train"]:
     ranking = rankings.get(query.query_id, ())
     rows = np.array([row_of[name] for name, _ in ranking], np.int64)
     scores = np.array([score for _, score in ranking])

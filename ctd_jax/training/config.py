@@ -271,10 +271,17 @@ def base_config() -> ml_collections.ConfigDict:
   # where encoder.dtype is that and they were published in it.
   m.lora.base_dtype = "float32"
 
-  # Weights and variants of the losses; see `objective`.
+  # The loss of pairs, and weights of the losses of dates; see `objective`.
   c.loss = ml_collections.ConfigDict()
+  # "nce", "softmax", "triplet", "margin_mse", "kl", "listmle", or one that
+  # `module` registers; "" = the one of the module, "nce" without.
+  c.loss.name = ""
+  c.loss.module = config_dict.placeholder(str)  # Python module, or None
+  c.loss.options = ""  # fields of it: "margin=2", or several with commas
+  # TREC run of train queries, by any system; a pair that it lacks is left out.
+  c.loss.teacher = config_dict.placeholder(str)
   c.loss.multi_positive = True  # all rows whose interval overlaps
-  c.loss.reduction = "sum_inside"  # -log of the summed probability
+  c.loss.reduction = "sum_inside"  # of "nce": -log of the summed probability
   c.loss.bias_columns = "all"  # or "positives": no bias on hard negatives
   # Processes of the released code whose loss is computed, on any devices: each
   # has its share of the batch and its own bias, and no gradient of the others.

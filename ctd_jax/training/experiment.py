@@ -9,6 +9,7 @@ Axes: Q queries of a split.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -204,11 +205,18 @@ class Experiment(TrainingSetup):
       settings,
       place,
       mined,
+      self._teacher,
     )
 
   def make_objective(self) -> Objective:
     """Returns the loss that a step minimises."""
     return Objective.from_config(self.config, self.model, self.mesh)
+
+  @functools.cached_property
+  def _teacher(self) -> input_pipeline.Teacher | None:
+    """Scores that the loss reads; read once, lists may be mined again."""
+    path = self.config.loss.teacher
+    return input_pipeline.Teacher.read(path, self.benchmark) if path else None
 
   def count_work(self, batch: Mapping[str, Any]) -> StepWork:
     """Returns the size of a batch, of which this process has a share."""

@@ -33,8 +33,9 @@ import jax
 import ml_collections
 import numpy as np
 from absl import flags, logging
-from jaxtyping import Bool, Float32, Int, Int32
+from jaxtyping import Bool, Float32, Int, Int32, Int64
 
+from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, Benchmark
 from ctd_jax.benchmark.runs import Run
 from ctd_jax.chronology.reigns import Interval, Timeline
@@ -48,6 +49,7 @@ from ctd_jax.training.batches import (
   MinedNegatives,
   NegativeSampler,
   Positives,
+  check_rankings,
 )
 from ctd_jax.training.packing import RowShape, TextPlaces, TokenStore
 
@@ -69,6 +71,49 @@ WHOLE = Share()  # of one process
 
 
 @dataclasses.dataclass(frozen=True)
+class Teacher:
+  """A teacher's scores of train queries against records."""
+
+  pairs: Int64[np.ndarray, " _"]  # query * N + row of the gallery, rising
+  scores: Float32[np.ndarray, " _"]
+  num_records: int  # of the gallery, N
+
+  @classmethod
+  def read(cls, path: str, benchmark: Benchmark) -> Teacher:
+    """Returns the scores of a TREC run, `config.loss.teacher`; counts them."""
+    rankings = runs.read_run(path, "train", "train").rankings
+    row_of = check_rankings(benchmark, rankings, f"config.loss.teacher={path}")
+    queries = benchmark.queries["train"]
+    pairs = [
+      (number * len(row_of) + row_of[name], score)
+      for number, query in enumerate(queries)
+      for name, score in rankings.get(query.query_id, ())
+    ]
+    logging.info(
+      "%s scores %d pairs of %d of %d train queries; others have no part in "
+      "its loss",
+      path,
+      len(pairs),
+      sum(query.query_id in rankings for query in queries),
+      len(queries),
+    )
+    numbers, scores = zip(*sorted(pairs), strict=True)
+    return cls(
+      np.array(numbers, np.int64), np.array(scores, np.float32), len(row_of)
+    )
+
+  def look_up(
+    self, queries: Int[np.ndarray, " B"], rows: Int[np.ndarray, " N"]
+  ) -> Float32[np.ndarray, "B N"]:
+    """Returns the score of every pair, NaN where the run has none."""
+    wanted = queries[:, None] * self.num_records + rows
+    place = np.searchsorted(self.pairs, wanted).clip(max=len(self.pairs) - 1)
+    return np.where(
+      self.pairs[place] == wanted, self.scores[place], np.float32(np.nan)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class BatchReader(grain.transforms.Map):
   """Makes the arrays of a batch from its number.
 
@@ -87,6 +132,7 @@ class BatchReader(grain.transforms.Map):
   record_months: Int32[np.ndarray, " N"]  # ordinal
   record_classes: Int32[np.ndarray, "N 3"]  # reign, year, month from 0
   record_is_positive: Bool[np.ndarray, " N"]  # of a kind that can answer
+  teacher: Teacher | None = None
 
   def map(self, element: int) -> dict[str, Any]:
     """Returns one batch; see `input_pipeline.training_batches`."""
@@ -98,7 +144,13 @@ class BatchReader(grain.transforms.Map):
     positive, negatives = records[:, 0], records[:, 1:].reshape(-1)
     reign, year, month = (targets[query] for targets in self.query_targets)
     order = places.pack * places.shape.texts + places.place
+    taught = {}
+    if self.teacher is not None:  # of all records of the batch, as `Pairs`
+      first, hard = texts.records[:, 0], texts.records[:, 1:].reshape(-1)
+      columns = np.concatenate([first, hard])
+      taught = {"teacher": self.teacher.look_up(query, columns)}
     return {
+      **taught,
       "texts": self._pack_texts(texts, lengths, places),
       "text_order": order[self.share.of(len(order))].astype(np.int32),
       "query_ends": self.query_ends[query],
@@ -433,6 +485,7 @@ def training_batches(
   settings: BatchSettings,
   place: Callable[[dict[str, Any]], Any] | None = None,
   mined: Run | None = None,
+  teacher: Teacher | None = None,
 ) -> BatchIterator:
   """Returns an endless, resumable iterator over training batches.
 
@@ -448,6 +501,7 @@ def training_batches(
     place: puts a batch on devices ahead of time.
     mined: rankings of the train queries from which negatives of the type
       `mined` are drawn; without them they are any train records.
+    teacher: whose scores batches have.
 
   Returns:
     An iterator over what `place` makes of dictionaries: texts,
@@ -458,7 +512,8 @@ def training_batches(
     probabilities); positive_month `[B]` (ordinal); positive_classes `[B, 3]`
     (0-based reign, year, month); negative_month
     `[B*H]` (ordinal); negative_answers `[B*H]` (whether records of
-    its kind can answer a query at all).
+    its kind can answer a query at all); with a teacher its scores, `[B, N]` as
+    in `losses.Pairs`.
 
   Raises:
     ValueError: if the batch does not divide into the packs, or is larger than
@@ -511,6 +566,7 @@ def training_batches(
     record_classes=np.array([r.key.triple for r in benchmark.records], np.int32)
     - 1,
     record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
+    teacher=teacher,
   )
   return BatchIterator(reader, settings.workers, place)
 

@@ -1,458 +1,414 @@
-"""Losses of the retriever: contrastive, calendrical, of posterior and order.
+"""Losses of the pairs of a batch; a run names one of them in `config.loss`.
 
-Plain fine-tuning, TempDate, CTD and the ablations are weighted sums of these
-functions, which `objective` forms. They map arrays to fp32 scalars (that of the
-order to one a query) and know no model.
+A loss is a class whose fields are its options and which maps the scores of a
+batch to a number:
 
-Axes: B queries in a batch (row i of the records is query i's own positive),
-N = B + hard negatives of the batch, C classes of a calendar head, K months of
-the timeline.
+  @losses.register("hinge")
+  class Hinge(losses.Loss):
+    margin: float = 1.0
+
+    def __call__(self, pairs):
+      own = jnp.diagonal(pairs.scores)[:, None]
+      violation = jax.nn.relu(self.margin + pairs.scores - own)
+      return losses.mean_of(violation, pairs.valid & ~pairs.positives)
+
+It may stand in any module: --config.loss.module names it. A loss that is made
+of sums over rows and columns, as `Nce`, offers them, and no array then has the
+scores of all pairs.
+
+Axes: B queries in a batch, H hard negatives a query, N = B * (1 + H) records.
 """
 
+import abc
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import difflib
+import importlib
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import ml_collections
+import msgspec
 import optax
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
-
-from ctd_jax.models.encoding import Encoding
-from ctd_jax.training import devices
-from ctd_jax.training.packing import map_in_chunks
 
 # Finite, so that a masked entry has a zero gradient rather than a NaN.
 MASKED_LOGIT = -1e9
-# Inverse temperature of the ranking loss, as its author and its users have it.
-_COSENT_SCALE = 20.0
+DEFAULT = "nce"
 
 
-def interval_mask(
-  ends: Int[Array, "B 2"], months: Int[Array, " N"]
-) -> Bool[Array, "B N"]:
-  """Returns whether each query's interval contains each record's month.
+class Pairs(NamedTuple):
+  """Queries of a batch (rows) against all its records (columns), [B, N].
 
-  All are ordinal months; intervals are closed.
-
-  Source: paper, multi-positive objective, and the released code.
+  Column i is the positive that was drawn for query i; behind the B positives
+  stand the hard negatives, those of a query together.
   """
-  return (ends[:, :1] <= months) & (months <= ends[:, 1:])
+
+  scores: jax.Array  # over the temperature, fp32; MASKED_LOGIT where not valid
+  # Records that answer the query, by its months; with
+  # `config.loss.multi_positive=False` the one that was drawn for it. A row has
+  # at least one.
+  positives: jax.Array
+  # False for a hard negative that answers the query of the row, having been
+  # drawn for another.
+  valid: jax.Array
+  own: jax.Array  # records drawn for the query: its positive, its negatives
+  # Scores of the teacher's run, fp32; 0 where it has none. [B, 0] without one.
+  teacher: jax.Array
+  is_taught: jax.Array  # whether it has one, of valid pairs
+
+  @property
+  def own_positives(self) -> Bool[Array, "B N"]:
+    """Whether a record is the positive that was drawn for the query."""
+    return jnp.eye(*self.scores.shape, dtype=bool)
+
+
+class Loss(abc.ABC):
+  """Base of all losses; a subclass declares its options as fields."""
+
+  # Whether it reads a teacher's scores: "unused", "optional" or "required".
+  TEACHER: ClassVar[str] = "unused"
+
+  @abc.abstractmethod
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+
+
+class BlockedLoss(Loss):
+  """A loss of sums over the scores of each query, and of each positive.
+
+  A block of the matrix gives sums of its part, which are joined.
+  """
+
+  @abc.abstractmethod
+  def sum_scores(
+    self,
+    scores: Float[Array, "*texts N"],
+    is_positive: Bool[Array, "*texts N"],
+  ) -> Any:
+    """Returns the sums over the last axis, a pytree of arrays."""
+
+  @abc.abstractmethod
+  def join(self, sums: Any, axis: int | tuple[int, ...]) -> Any:
+    """Returns the sums over all blocks, from those over each."""
+
+  @abc.abstractmethod
+  def finish(
+    self, sums: Any, num_positives: Int[Array, " B"]
+  ) -> Float[Array, ""]:
+    """Returns the loss of one direction, the mean over its texts."""
+
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the mean of both directions, from a whole matrix."""
+    size = len(pairs.scores)
+    own = jnp.eye(size, dtype=bool)
+    answers = pairs.positives[:, :size].T
+    answers |= own & ~answers.any(axis=1, keepdims=True)
+    sides = (
+      (pairs.scores, pairs.positives),
+      (pairs.scores[:, :size].T, answers),
+    )
+    return 0.5 * sum(
+      self.finish(self.sum_scores(scores, mask), mask.sum(axis=1))
+      for scores, mask in sides
+    )
+
+
+_losses: dict[str, type[Loss]] = {}
+
+
+def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
+  """Returns the decorator that registers a loss and makes it a dataclass.
+
+  Raises:
+    ValueError: if another loss has the name.
+  """
+
+  def add(loss_type: type[Loss]) -> type[Loss]:
+    if name in _losses:
+      raise ValueError(
+        f"two losses are registered as {name!r}, in "
+        f"{_losses[name].__module__} and in {loss_type.__module__}"
+      )
+    # Frozen: a loss is a static argument of jit.
+    made = dataclasses.dataclass(frozen=True, kw_only=True)(loss_type)
+    _losses[name] = made
+    return made
+
+  return add
+
+
+def make_loss(section: ml_collections.ConfigDict) -> Loss:
+  """Returns the loss that a run is trained with; imports its module.
+
+  For training alone: a module is code, and the config of a run that is
+  evaluated or asked may be a stranger's.
+
+  Args:
+    section: `config.loss`. Options of the loss that are fields there, as
+      `reduction` is, are read there.
+
+  Raises:
+    ValueError: if module, name, options or teacher are wrong; the message names
+      the field.
+  """
+  names = _import_losses(section.module) if section.module else [DEFAULT]
+  name = section.name or names[0]
+  if not section.name and len(names) > 1:
+    raise ValueError(
+      f"config.loss.module={section.module} registers {', '.join(names)}; "
+      f"take one: --config.loss.name={name}"
+    )
+  if name not in _losses:
+    raise ValueError(
+      f"config.loss.name={name!r}: no such loss{_suggest(name, _losses)}; "
+      f"there are {', '.join(sorted(_losses))}; one of your own is in the "
+      "module of config.loss.module"
+    )
+  loss_type = _losses[name]
+  _check_teacher(name, loss_type, section.teacher)
+  if section.emulated_processes > 1 and not issubclass(loss_type, BlockedLoss):
+    raise ValueError(
+      f"config.loss.emulated_processes={section.emulated_processes}: the "
+      f"loss {name} is one of the whole batch; set it to 1"
+    )
+  fields = [field.name for field in dataclasses.fields(loss_type)]
+  values = {field: section[field] for field in fields if field in section}
+  for item in filter(None, section.options.split(",")):
+    field, _, value = item.partition("=")
+    if field.strip() not in fields:
+      raise ValueError(
+        f"config.loss.options: the loss {name} has no option "
+        f"{field.strip()!r}{_suggest(field, fields)}; it has "
+        f"{', '.join(fields) or 'none'}"
+      )
+    values[field.strip()] = value.strip()
+  try:
+    return msgspec.convert(values, loss_type, strict=False)
+  except msgspec.ValidationError as error:
+    raise ValueError(
+      f"config.loss.options={section.options!r}: {error}"
+    ) from None
+
+
+def _import_losses(module: str) -> list[str]:
+  """Returns the names that a module registers."""
+  # The console script has its own folder on Python's path, not this one.
+  if os.getcwd() not in sys.path:
+    sys.path.append(os.getcwd())
+  try:
+    importlib.import_module(module)
+  except ModuleNotFoundError as error:
+    if not module.startswith(error.name.removesuffix(".py")):
+      raise  # the module is there and lacks another
+    raise ValueError(
+      f"config.loss.module={module}: no such module in {os.getcwd()} or on "
+      "Python's path; my_losses names my_losses.py"
+    ) from None
+  names = [
+    name
+    for name, loss_type in _losses.items()
+    if f"{loss_type.__module__}.".startswith(f"{module}.")
+  ]
+  if not names:
+    raise ValueError(
+      f"config.loss.module={module} registers no loss; put "
+      '@losses.register("NAME") above a class in it'
+    )
+  return names
+
+
+def _check_teacher(
+  name: str, loss_type: type[Loss], teacher: str | None
+) -> None:
+  """Raises ValueError if a loss and a teacher do not go together."""
+  if teacher and loss_type.TEACHER == "unused":
+    raise ValueError(
+      f"config.loss.teacher={teacher}: the loss {name} reads no teacher's "
+      "scores; take one that does with config.loss.name"
+    )
+  if not teacher and loss_type.TEACHER == "required":
+    raise ValueError(
+      f"config.loss.name={name!r} needs config.loss.teacher, a TREC run of "
+      "train queries"
+    )
+  if teacher and not pathlib.Path(teacher).expanduser().is_file():
+    raise ValueError(f"config.loss.teacher={teacher}: no such file")
+
+
+def _suggest(name: str, choices: Sequence[str] | Mapping[str, Any]) -> str:
+  """Returns " (did you mean ...?)" with the nearest choice, if one is near."""
+  nearest = difflib.get_close_matches(name, list(choices), n=1)
+  return f" (did you mean {nearest[0]!r}?)" if nearest else ""
+
+
+def mean_of(
+  values: Float[Array, "*axes"], mask: Bool[Array, "*axes"]
+) -> Float[Array, ""]:
+  """Returns the mean of the values in a mask; 0 if there are none."""
+  return jnp.where(mask, values, 0).sum() / jnp.maximum(mask.sum(), 1)
+
+
+def sum_below(
+  scores: Float[Array, "B N"], labels: Float[Array, "B N"]
+) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+  """Returns scores by rising label, and what those of lower labels sum to.
+
+  The latter is the log of the summed exponentials of all scores in the row
+  whose label is lower; far below all scores where there is none. The sum is
+  cumulative, so that the cost is N log N.
+  """
+  order = jnp.argsort(labels, axis=1)
+  labels = jnp.take_along_axis(labels, order, axis=1)
+  scores = jnp.take_along_axis(scores, order, axis=1)
+  num_below = jax.vmap(jnp.searchsorted)(labels, labels)  # strictly, [B, N]
+  sums = jax.lax.cumlogsumexp(scores, axis=1)
+  sums = jnp.pad(sums, ((0, 0), (1, 0)), constant_values=MASKED_LOGIT)
+  return scores, jnp.take_along_axis(sums, num_below, axis=1)
 
 
 class NceSums(NamedTuple):
-  """Sums over the logits of texts, of which the contrastive loss is made."""
+  """Sums over the scores of texts, of which `Nce` is made."""
 
-  total: jax.Array  # log of the summed exponentials of all logits
-  # The same of the positives ("sum_inside"), or the sum of their logits
+  total: jax.Array  # log of the summed exponentials of all scores
+  # The same of the positives ("sum_inside"), or the sum of their scores
   # ("mean_outside").
   positive: jax.Array
 
 
-def sum_logits(
-  logits: Float[Array, "*texts N"],
-  is_positive: Bool[Array, "*texts N"],
-  reduction: str = "sum_inside",
-) -> NceSums:
-  """Returns the sums over the last axis of logits, fp32.
+@register(DEFAULT)
+class Nce(BlockedLoss):
+  """InfoNCE with many positives, of queries and of positives.
 
-  Args:
-    logits: scores already divided by the temperature.
-    is_positive: True for those that the loss asks to be high.
-    reduction: "sum_inside" = -log of the summed probability of the positives,
-      as released: one easy positive satisfies it. "mean_outside" = mean of
-      -log p over the positives: every positive has to be found.
+  "sum_inside" is -log of the summed probability of the positives, as released:
+  one easy positive satisfies it. "mean_outside" is the mean of -log p over the
+  positives: every positive has to be found.
   """
-  logits = logits.astype(jnp.float32)  # bf16 sums would lose small terms
-  if reduction == "sum_inside":
-    masked_logits = jnp.where(is_positive, logits, MASKED_LOGIT)
-    positive = jax.nn.logsumexp(masked_logits, -1)
-  else:
-    positive = jnp.where(is_positive, logits, 0).sum(-1)
-  return NceSums(jax.nn.logsumexp(logits, -1), positive)
+
+  reduction: str = "sum_inside"
+
+  def sum_scores(self, scores, is_positive) -> NceSums:
+    """Returns the sums over the last axis, fp32."""
+    scores = scores.astype(jnp.float32)  # bf16 sums would lose small terms
+    if self.reduction == "sum_inside":
+      masked_scores = jnp.where(is_positive, scores, MASKED_LOGIT)
+      positive = jax.nn.logsumexp(masked_scores, -1)
+    else:
+      positive = jnp.where(is_positive, scores, 0).sum(-1)
+    return NceSums(jax.nn.logsumexp(scores, -1), positive)
+
+  def join(self, sums, axis) -> NceSums:
+    """Returns the sums over all blocks."""
+    join = jax.nn.logsumexp if self.reduction == "sum_inside" else jnp.sum
+    return NceSums(
+      jax.nn.logsumexp(sums.total, axis), join(sums.positive, axis)
+    )
+
+  def finish(self, sums, num_positives) -> Float[Array, ""]:
+    """Returns the mean over texts."""
+    positive = sums.positive
+    if self.reduction == "mean_outside":
+      positive = positive / jnp.maximum(num_positives, 1)
+    return jnp.mean(sums.total - positive)
 
 
-def join_sums(
-  sums: NceSums, axis: int | tuple[int, ...], reduction: str
-) -> NceSums:
-  """Returns the sums over all blocks of logits, from those over each."""
-  join = jax.nn.logsumexp if reduction == "sum_inside" else jnp.sum
-  return NceSums(jax.nn.logsumexp(sums.total, axis), join(sums.positive, axis))
+@register("softmax")
+class Softmax(Loss):
+  """Cross-entropy of the query's own positive among all that do not answer."""
+
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+    others = pairs.positives & ~pairs.own_positives
+    logits = jnp.where(others, MASKED_LOGIT, pairs.scores)
+    return optax.softmax_cross_entropy_with_integer_labels(
+      logits, jnp.arange(len(logits))
+    ).mean()
 
 
-def multi_positive_nce(
-  sums: NceSums, num_positives: Int[Array, " B"], reduction: str = "sum_inside"
-) -> Float[Array, ""]:
-  """Returns the mean over texts of a contrastive loss with many positives."""
-  positive = sums.positive
-  if reduction == "mean_outside":
-    positive = positive / jnp.maximum(num_positives, 1)
-  return jnp.mean(sums.total - positive)
+@register("triplet")
+class Triplet(Loss):
+  """Margin between the own positive and the hardest negative of the batch.
 
-
-def smoothed_targets(
-  labels: Int[Array, " B"], classes: int, eps: float, kind: str = "neighbours"
-) -> Float[Array, "B C"]:
-  """Returns target probabilities, of which other classes have a part eps.
-
-  Args:
-    labels: right classes, from 0.
-    classes: C.
-    eps: mass taken from the right class; 0 = none.
-    kind: "neighbours" = shared by the neighbours that exist: half each inside,
-      all to the only one at an end; months do not wrap. "uniform" = shared by
-      all classes, the right one too.
-
-  Source: released code, calendar loss; "uniform" is the label smoothing that
-  the paper names.
+  Source: Hermans et al., "In Defense of the Triplet Loss" (2017).
   """
-  target = jax.nn.one_hot(labels, classes, dtype=jnp.float32)
-  if classes == 1 or eps <= 0:
-    return target
-  if kind == "uniform":
-    return optax.smooth_labels(target, eps)
-  below = jax.nn.one_hot(labels - 1, classes, dtype=jnp.float32)
-  above = jax.nn.one_hot(labels + 1, classes, dtype=jnp.float32)
-  # one_hot of an index outside the classes is a zero row.
-  neighbours = below + above
-  neighbours /= jnp.maximum(neighbours.sum(axis=1, keepdims=True), 1.0)
-  return (1.0 - eps) * target + eps * neighbours
+
+  margin: float = 4.0  # of scores: a cosine of .2 at the temperature .05
+
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+    negatives = jnp.where(pairs.positives, MASKED_LOGIT, pairs.scores)
+    hardest = negatives.max(axis=1)
+    return jax.nn.relu(
+      self.margin + hardest - jnp.diagonal(pairs.scores)
+    ).mean()
 
 
-def calendar_cross_entropy(
-  logits: Sequence[Float[Array, "B _"]],
-  labels: Int[Array, "B 3"],
-  eps: float = 0.0,
-  reduction: str = "mean",
-  kind: str = "neighbours",
-) -> Float[Array, ""]:
-  """Returns the loss of the three calendar heads on dated texts.
+@register("margin_mse")
+class MarginMse(Loss):
+  """Squared difference between the student's and the teacher's margins.
 
-  Args:
-    logits: logits of reign, year and month; each head has its own classes.
-    labels: (reign, year, month), each counted from 0. A time key counts from
-      1: subtract one.
-    eps: smoothing, see `smoothed_targets`; 0 = plain.
-    reduction: over the heads, "mean" (the release) or "sum" (the paper).
-    kind: of the smoothing.
-
-  Source: paper, calendar objective, and the released code.
+  A margin is that of the own positive over another record. Source: Hofstätter
+  et al., "Improving Efficient Neural Ranking Models with Cross-Architecture
+  Knowledge Distillation" (2020).
   """
-  targets = [
-    smoothed_targets(labels[:, head], values.shape[-1], eps, kind)
-    for head, values in enumerate(logits)
-  ]
-  return interval_calendar_cross_entropy(logits, targets, reduction)
+
+  TEACHER = "required"
+  scale: float = 1.0  # of the teacher's margins
+
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+
+    def margins(scores: jax.Array) -> jax.Array:
+      return jnp.diagonal(scores)[:, None] - scores
+
+    error = margins(pairs.scores) - self.scale * margins(pairs.teacher)
+    is_taught = pairs.is_taught & jnp.diagonal(pairs.is_taught)[:, None]
+    return mean_of(jnp.square(error), is_taught & ~pairs.own_positives)
 
 
-def interval_calendar_cross_entropy(
-  logits: Sequence[Float[Array, "B _"]],
-  targets: Sequence[Float[Array, "B _"]],
-  reduction: str = "mean",
-) -> Float[Array, ""]:
-  """Returns the loss of the calendar heads against soft targets.
+@register("kl")
+class Kl(Loss):
+  """Divergence of the student's from the teacher's distribution.
 
-  For queries: the targets are the marginals of the uniform distribution over
-  the months of the query's interval, made once by the input pipeline.
+  Over the records of a row that the teacher scores.
   """
-  losses = []
-  for values, target in zip(logits, targets, strict=True):
-    log_p = jax.nn.log_softmax(values.astype(jnp.float32), axis=-1)
-    losses.append(-(target * log_p).sum(axis=-1).mean())
-  total = sum(losses)
-  return total / len(losses) if reduction == "mean" else total
+
+  TEACHER = "required"
+  temperature: float = 1.0  # divides the teacher's scores
+
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+    student, teacher = (
+      jax.nn.log_softmax(jnp.where(pairs.is_taught, scores, MASKED_LOGIT))
+      for scores in (pairs.scores, pairs.teacher / self.temperature)
+    )
+    rows = optax.losses.kl_divergence_with_log_targets(student, teacher)
+    return mean_of(rows, pairs.is_taught.sum(axis=1) > 1)
 
 
-def interval_cross_entropy(
-  log_p: Float[Array, "B K"], ends: Int[Array, "B 2"]
-) -> Float[Array, ""]:
-  """Returns the loss of posteriors of the month.
+@register("listmle")
+class ListMle(Loss):
+  """Likelihood of an order: each record before all that are less relevant.
 
-  The mean of -log p over the months of each interval: for a dated text, whose
-  interval is one month, its negative log-likelihood.
+  Relevance is the teacher's score; without a teacher positives are relevant,
+  and all others are not. The mean over records that have such others. Source:
+  Xia et al., "Listwise Approach to Learning to Rank" (2008).
   """
-  ordinals = jnp.arange(log_p.shape[1])
-  is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])  # [B, K]
-  # where, not a product: 0 * -inf of a month without mass would be NaN.
-  return -(jnp.where(is_inside, log_p, 0).sum(1) / is_inside.sum(1)).mean()
 
+  TEACHER = "optional"
 
-def cosent_loss(
-  similarities: Float[Array, "B N"], labels: Float[Array, "B N"]
-) -> Float[Array, " B"]:
-  """Returns the loss of pairs in the wrong order, of each row.
-
-  Of similarities s and labels y it is log(1 + sum exp(20 (s_k - s_j))) over all
-  pairs of columns with y_j > y_k: only the order of the labels counts. The
-  original compares all pairs of texts in a batch; a ranking compares the
-  records of one query. The sum over k is cumulative over sorted labels, so that
-  the cost is N log N.
-
-  Source: Su, "CoSENT" (2022), the loss that TEMPS is trained with.
-  """
-  order = jnp.argsort(labels, axis=1)
-  labels = jnp.take_along_axis(labels, order, axis=1)
-  scores = _COSENT_SCALE * jnp.take_along_axis(
-    similarities.astype(jnp.float32), order, axis=1
-  )
-  num_below = jax.vmap(jnp.searchsorted)(labels, labels)  # strictly, [B, N]
-  sums = jax.lax.cumlogsumexp(scores, axis=1)
-  sums = jnp.pad(sums, ((0, 0), (1, 0)), constant_values=MASKED_LOGIT)
-  below = jnp.take_along_axis(sums, num_below, axis=1)
-  # log(1 + sum_j exp(-s_j) sum_k exp(s_k))
-  return jax.nn.softplus(jax.nn.logsumexp(below - scores, axis=1))
-
-
-# Contrastive loss of a batch, no array of which has the scores of all pairs.
-#
-# A batch has B * B * (1 + H) pairs. A block of queries meets a block of
-# records, and only sums of rows and columns remain of their scores; the
-# backward pass scores the block again, unless the batch is small enough for
-# one.
-#
-# Axes: B queries in the global batch, H hard negatives a query, S shards of
-# the batch over devices; of a block b queries, and the m = n*(1+H) records of
-# n queries that they meet.
-
-
-# Pairs that a device scores at once: the hidden units of their bias stay in the
-# cache of a processor, and take little memory beside a chunk of texts.
-_PAIRS_PER_BLOCK = 32_768
-# Queries among them: low and wide blocks take a processor less time than square
-# ones.
-_ROWS_PER_BLOCK = 64
-
-
-class Queries(NamedTuple):
-  """Queries of a block, its rows."""
-
-  number: jax.Array  # of each in the batch, int [b]
-  process: jax.Array  # of the release that has it, int [b]
-  encoding: Encoding  # [b]
-  month_p: jax.Array  # p(month), [b, K]; K = 0 where months are not compared
-  ends: jax.Array  # first and last ordinal month, int [b, 2]
-  num_positives: jax.Array  # records of the batch that answer it, int [b]
-
-
-class Records(NamedTuple):
-  """Records of a block, its columns: those of n queries, the positive first."""
-
-  number: jax.Array  # of the query in the batch, int [n]
-  process: jax.Array  # of the release that has them, int [n]
-  encoding: Encoding  # [n, 1+H]
-  # Probabilities of months, [n, 1+H, K]; K = 0 where months are not compared.
-  month_p: jax.Array
-  months: jax.Array  # ordinal, int [n, 1+H]
-  # Whether the kind of each hard negative can answer a query, bool [n, H].
-  can_answer: jax.Array
-  # Queries of the batch that the positive answers, int [n].
-  num_positives: jax.Array
-
-
-class RowSums(NamedTuple):
-  """Statistics of a block's queries."""
-
-  nce: NceSums  # sums of the loss, [b]
-  top: jax.Array  # largest score, [b]
-  is_correct: jax.Array  # whether its record answers, bool [b]
-
-
-def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
-  """Returns the numbers of blocks of queries and of records, of equal size."""
-  rows = size // shards
-  row_block = _largest_divisor(rows, _ROWS_PER_BLOCK)
-  column_block = _largest_divisor(
-    size, _PAIRS_PER_BLOCK // (row_block * records)
-  )
-  return rows // row_block, size // column_block
-
-
-def _largest_divisor(number: int, limit: int) -> int:
-  """Returns the largest divisor up to a limit, at least 1."""
-  return next(n for n in range(max(1, limit), 0, -1) if number % n == 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class ContrastiveLoss:
-  """The loss of scores between the queries and the records of a batch."""
-
-  # `(..., mode, method=...)` of the dual encoder.
-  apply: Callable[..., jax.Array]
-  mesh: Mesh  # devices over which the batch is split
-  loss: ml_collections.FrozenConfigDict  # `config.loss`
-  score_mode: str  # `config.score_mode`
-
-  def compute(
-    self, query: Encoding, record: Encoding, batch: Any
-  ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Returns the contrastive loss and the share of right first records.
-
-    A hard negative that answers another query of the batch is left out of that
-    query's denominator. Rows stay on the devices that encoded them; the
-    records of all devices are gathered on each, with their gradient.
-    """
-    size = len(query.scalar)
-    numbers, ends = jnp.arange(size), batch["query_ends"]
-    processes = numbers // (size // self.loss.emulated_processes)
-    months = batch["positive_month"]
-    hard_months = batch["negative_month"].reshape(size, -1)
-    group = 1 + hard_months.shape[1]
-    row_positives = column_positives = jnp.ones(size, jnp.int32)
-    if self.loss.multi_positive:
-      overlap = interval_mask(ends, months)  # [B, B]
-      row_positives, column_positives = overlap.sum(axis=1), overlap.sum(axis=0)
-    # The rows of all devices, on each of them.
-    record, *of_records = jax.lax.with_sharding_constraint(
-      (
-        record,
-        jnp.column_stack([months, hard_months]),
-        batch["negative_answers"].reshape(hard_months.shape),
-        column_positives,
-      ),
-      devices.replicated_sharding(self.mesh),
+  def __call__(self, pairs: Pairs) -> Float[Array, ""]:
+    """Returns the loss of a batch."""
+    is_ranked, relevance = pairs.is_taught, pairs.teacher
+    if not relevance.size:  # no teacher
+      is_ranked, relevance = pairs.valid, pairs.positives.astype(jnp.float32)
+    scores, below = sum_below(
+      jnp.where(is_ranked, pairs.scores, MASKED_LOGIT),
+      jnp.where(is_ranked, relevance, -jnp.inf),
     )
-    query_p, record_p = (
-      self.apply(each, self.score_mode, method="month_p")
-      for each in (query, record)
-    )
-    queries = Queries(numbers, processes, query, query_p, ends, row_positives)
-    grouped = jax.tree.map(
-      lambda x: x.reshape(size, group, *x.shape[1:]), (record, record_p)
-    )
-    records = Records(numbers, processes, *grouped, *of_records)
-    rows, columns = self._sum_pairs(queries, records)
-    reduction = self.loss.reduction
-    forward = multi_positive_nce(rows.nce, row_positives, reduction)
-    backward = multi_positive_nce(columns, column_positives, reduction)
-    return 0.5 * (forward + backward), jnp.mean(rows.is_correct)
-
-  def _sum_pairs(
-    self, queries: Queries, records: Records
-  ) -> tuple[RowSums, NceSums]:
-    """Returns the sums of all queries [B], and those of all positives [B]."""
-    shards = devices.count_batch_shards(self.mesh)
-    row_blocks, column_blocks = count_blocks(*records.months.shape, shards)
-    reduction = self.loss.reduction
-
-    def sum_rows(queries: Queries) -> tuple[RowSums, NceSums]:
-      def sum_block(records: Records) -> tuple[RowSums, NceSums]:
-        rows, columns = self._sum_block(queries, records, shards)
-        # [1, b] and [n, S]: a row of the block, and rows of its columns.
-        return jax.tree.map(lambda x: x[None], rows), columns
-
-      rows, columns = map_in_chunks(sum_block, column_blocks, records)
-      best_block = jnp.argmax(rows.top, axis=0, keepdims=True)
-      rows = RowSums(
-        join_sums(rows.nce, 0, reduction),
-        rows.top.max(axis=0),
-        jnp.take_along_axis(rows.is_correct, best_block, axis=0)[0],
-      )
-      return rows, jax.tree.map(lambda x: x[None], columns)
-
-    rows, columns = map_in_chunks(
-      sum_rows, row_blocks, queries, recompute=column_blocks == 1
-    )
-    return rows, join_sums(columns, (0, 2), reduction)
-
-  def _sum_block(
-    self, queries: Queries, records: Records, shards: int
-  ) -> tuple[RowSums, NceSums]:
-    """Returns the sums over the scores of a block."""
-    forward, backward = self.score_block(queries, records)
-    # [m]: positives, then hard negatives.
-    months = jnp.concatenate(
-      [records.months[:, 0], records.months[:, 1:].reshape(-1)]
-    )
-    overlap = interval_mask(queries.ends, months)
-    num_positives = backward.shape[1]
-    # Commentary lies in the interval too, but answers no query.
-    can_answer = jnp.pad(records.can_answer.reshape(-1), (num_positives, 0))
-    forward = jnp.where(overlap & can_answer, MASKED_LOGIT, forward)
-    answers = overlap[:, :num_positives]
-    is_own = queries.number[:, None] == records.number
-    is_positive = answers if self.loss.multi_positive else is_own
-    # A text that no other is positive for has its own.
-    of_queries = is_positive | (is_own & (queries.num_positives == 0)[:, None])
-    of_records = is_positive | (is_own & (records.num_positives == 0))
-
-    def pad_negatives(mask: jax.Array) -> jax.Array:
-      return jnp.pad(mask, ((0, 0), (0, forward.shape[1] - num_positives)))
-
-    def split_shards(pairs: jax.Array) -> jax.Array:
-      # No device waits for another before the sums of all blocks are joined.
-      return pairs.T.reshape(num_positives, shards, -1)
-
-    sum_terms = functools.partial(sum_logits, reduction=self.loss.reduction)
-    scores = jax.lax.stop_gradient(forward)
-    best_record = jnp.argmax(scores, axis=1, keepdims=True)
-    rows = RowSums(
-      sum_terms(forward, pad_negatives(of_queries)),
-      scores.max(axis=1),
-      jnp.take_along_axis(pad_negatives(answers), best_record, axis=1)[:, 0],
-    )
-    return rows, sum_terms(split_shards(backward), split_shards(of_records))
-
-  def score_block(
-    self, queries: Queries, records: Records
-  ) -> tuple[Float[Array, "b m"], Float[Array, "b n"]]:
-    """Returns the scores of the two directions of the contrastive loss.
-
-    Scores are those of the mode, unless a field of the loss asks for the
-    released code's; of "temps" they are the cosines, since its similarity in
-    time has a loss of its own. `bias_columns="positives"` leaves the hard
-    negatives without the temporal term. `emulated_processes=W` gives loss and
-    gradient of the release in W processes, on any number of devices: row i of
-    the batch belongs to process i // (B / W), and
-
-    - a process gathers the vectors of all, its own included, without their
-      gradient, so that cosines pass it to the rows of either direction alone,
-      and none to hard negatives;
-    - only pairs of one process have a temporal term, with its whole gradient;
-    - every row counts the same, since the processes have equally many and the
-      release averages their gradients.
-
-    Returns:
-      Of queries against positives, then negatives; of positives against
-      queries, a positive in a column.
-
-    Source: released code, in-batch loss and its form over processes.
-    """
-    query = queries.encoding
-    of_records = records.encoding, records.month_p
-    positive, positive_p = jax.tree.map(lambda x: x[:, 0], of_records)
-    negative, negative_p = jax.tree.map(
-      lambda x: jax.lax.collapse(x[:, 1:], 0, 2), of_records
-    )
-    is_emulated = self.loss.emulated_processes > 1
-
-    def gather(encoding: Encoding) -> Encoding:
-      return jax.lax.stop_gradient(encoding) if is_emulated else encoding
-
-    def cosine(query: Encoding, record: Encoding) -> jax.Array:
-      return self.apply(query, record, self.score_mode, method="cosine")
-
-    def temporal(
-      record: Encoding, month_p: jax.Array, process: jax.Array
-    ) -> jax.Array:
-      terms = self.apply(
-        *(query, record, self.score_mode, queries.month_p, month_p),
-        method="temporal",
-      )
-      if not is_emulated:
-        return terms
-      return jnp.where(queries.process[:, None] == process, terms, 0)
-
-    bias = temporal(positive, positive_p, records.process)
-    hard_scores = cosine(query, gather(negative))
-    if self.loss.bias_columns == "all":
-      group = records.months.shape[1] - 1
-      hard_scores += temporal(
-        negative, negative_p, jnp.repeat(records.process, group)
-      )
-    forward = backward = cosine(query, gather(positive)) + bias
-    if is_emulated:  # the cosine is the same, its gradient is not
-      backward = cosine(gather(query), positive) + bias
-    return jnp.concatenate([forward, hard_scores], axis=1), backward
+    # -log(exp(s) / (exp(s) + sum of those below))
+    return mean_of(jax.nn.softplus(below - scores), below > MASKED_LOGIT / 2)

@@ -1,7 +1,7 @@
 """Training objective: encoding of a batch, and the weighted sum of its losses.
 
 Every system is a choice of weights and switches in `config.loss`; `losses` has
-the functions of arrays and of all pairs of a batch, `train_step` takes the
+the losses of pairs, `date_losses` those of dates, `train_step` takes the
 gradient.
 
 Axes: B queries in the global batch, H hard negatives a query.
@@ -31,9 +31,10 @@ from ctd_jax.models.dual_encoder import (
 )
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.training import devices, losses
-from ctd_jax.training.losses import ContrastiveLoss
+from ctd_jax.training import date_losses, devices
+from ctd_jax.training.losses import Loss, make_loss
 from ctd_jax.training.packing import map_in_chunks
+from ctd_jax.training.pairs import PairLoss
 
 Batch = Mapping[str, Any]  # see `input_pipeline.training_batches`
 Metrics = dict[str, jax.Array]
@@ -57,6 +58,7 @@ class Objective:
   mesh: Mesh  # devices over which the batch is split
   # `config.loss`, weights and variants of the losses.
   loss: ml_collections.FrozenConfigDict
+  pair_loss: Loss  # that `loss` names
   score_mode: str  # score of a query against a record, `config.score_mode`
   encode_chunks: int = 1  # chunks in which a batch is encoded
   # Whether the interval of a query is given to the score; otherwise the model's
@@ -72,7 +74,8 @@ class Objective:
     """Returns the objective of a run's config.
 
     Raises:
-      ValueError: if vectors have too few dimensions for `loss.matryoshka`.
+      ValueError: if vectors have too few dimensions for `loss.matryoshka`; or
+        see `losses.make_loss`.
     """
     width = model.config.encoder.hidden_size
     if not all(0 < size < width for size in config.loss.matryoshka):
@@ -84,6 +87,7 @@ class Objective:
       model=model,
       mesh=mesh,
       loss=ml_collections.FrozenConfigDict(config.loss),
+      pair_loss=make_loss(config.loss),
       score_mode=config.score_mode,
       encode_chunks=config.encode_chunks,
       uses_query_dates=config.query_dates == "parser",
@@ -103,23 +107,25 @@ class Objective:
       params = {**params, **jax.lax.stop_gradient(towers)}
     apply = functools.partial(self.model.apply, {"params": params})
     query, record = self.encode_batch(params, batch, dropout_key)
-    contrastive = ContrastiveLoss(apply, self.mesh, self.loss, self.score_mode)
-    total, accuracy = contrastive.compute(query, record, batch)
+    pair_loss = PairLoss(
+      apply, self.mesh, self.loss, self.score_mode, self.pair_loss
+    )
+    total, pair_metrics = pair_loss.compute(query, record, batch)
     # Source: Kusupati et al., "Matryoshka Representation Learning" (2022).
     for dimension in self.loss.matryoshka:
       cut = [truncate_encoding(each, dimension) for each in (query, record)]
-      total += contrastive.compute(*cut, batch)[0]
+      total += pair_loss.compute(*cut, batch)[0]
     total /= 1 + len(self.loss.matryoshka)
     metrics = {"retrieval": total}
     log_months = functools.partial(apply, method="log_months")
-    date_losses = _date_losses(query, record, batch, log_months, self.loss)
+    weighted_losses = _date_losses(query, record, batch, log_months, self.loss)
     if self.loss.gaussian_weight:
       order_loss = self._compute_order_loss(query, record, batch)
-      date_losses["time_order"] = self.loss.gaussian_weight, order_loss
-    for name, (weight, loss) in date_losses.items():
+      weighted_losses["time_order"] = self.loss.gaussian_weight, order_loss
+    for name, (weight, loss) in weighted_losses.items():
       metrics[name] = loss
       total += weight * loss
-    return total, {"loss": total, **metrics, "batch_hit@1": accuracy}
+    return total, {"loss": total, **metrics, **pair_metrics}
 
   def encode_batch(
     self, params: Any, batch: Batch, dropout_key: jax.Array
@@ -183,7 +189,7 @@ class Objective:
         calendar_heads.match_intervals(record_ends),
       )
       similarities = calendar_heads.time_similarity(gaussians, records)
-      return losses.cosent_loss(similarities, labels)
+      return date_losses.cosent_loss(similarities, labels)
 
     rows = batch["query_ends"], query.gaussian
     return map_in_chunks(compare, self.encode_chunks, *rows).mean()
@@ -222,7 +228,7 @@ def _date_losses(
     positive = take_columns(record, len(query.scalar), slice(0, 1))
     weighted_losses["calendar"] = (
       weights.calendar_weight,
-      losses.calendar_cross_entropy(
+      date_losses.calendar_cross_entropy(
         positive.logits,
         batch["positive_classes"],
         weights.calendar_smoothing,
@@ -233,7 +239,7 @@ def _date_losses(
   if weights.query_calendar_weight:
     weighted_losses["query_calendar"] = (
       weights.query_calendar_weight,
-      losses.interval_calendar_cross_entropy(
+      date_losses.interval_calendar_cross_entropy(
         query.logits,
         (batch["query_reign"], batch["query_year"], batch["query_month"]),
         weights.calendar_reduction,
@@ -242,13 +248,15 @@ def _date_losses(
   if weights.posterior_weight:
     weighted_losses["posterior"] = (
       weights.posterior_weight,
-      losses.interval_cross_entropy(
+      date_losses.interval_cross_entropy(
         log_months(record), _record_ends(batch, len(query.scalar))
       ),
     )
     weighted_losses["query_posterior"] = (
       weights.posterior_weight,
-      losses.interval_cross_entropy(log_months(query), batch["query_ends"]),
+      date_losses.interval_cross_entropy(
+        log_months(query), batch["query_ends"]
+      ),
     )
   return weighted_losses
 

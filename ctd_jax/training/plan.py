@@ -359,7 +359,10 @@ def _abstract_batch(
   )
   packed_shape = packs, shape.rows, shape.width
   reigns, years, months = workload.timeline.class_counts
+  records = (1 + negatives) * size
+  teacher = {"teacher": array((size, records), np.float32)}
   return {
+    **(teacher if config.loss.teacher else {}),
     "texts": packing.PackedTexts(
       ids=array(packed_shape, np.int32),
       segments=array(packed_shape, np.int32),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.models import calendar_heads, dual_encoder
-from ctd_jax.training import losses
+from ctd_jax.training import date_losses
 from tests.models.dual_encoder_test import CTD, batch
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -74,6 +74,6 @@ def test_without_an_interval_the_own_heads_date_the_query():
 @pytest.mark.slow
 def test_interval_cross_entropy_by_hand():
   log_p = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]))
-  loss = losses.interval_cross_entropy(log_p, jnp.array([[0, 1], [2, 2]]))
+  loss = date_losses.interval_cross_entropy(log_p, jnp.array([[0, 1], [2, 2]]))
   expected = -np.mean([np.mean(np.log([0.5, 0.25])), np.log(0.7)])
   np.testing.assert_allclose(loss, expected, rtol=1e-6)

@@ -14,8 +14,8 @@ from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.training import devices
-from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
+from ctd_jax.training.pairs import PairLoss
 from tests import synthetic
 from tests.parity import released_loss
 from tests.training import synthetic_run
@@ -87,11 +87,12 @@ def our_loss(arrays, processes):
     record = jax.tree.map(
       lambda *texts: jax.lax.collapse(jnp.stack(texts, axis=1), 0, 2), *records
     )
-    contrastive = ContrastiveLoss(
+    contrastive = PairLoss(
       functools.partial(model.apply, variables),
       mesh,
       objective.loss,
       objective.score_mode,
+      objective.pair_loss,
     )
     return contrastive.compute(query, record, batch)[0]
 

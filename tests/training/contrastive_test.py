@@ -10,8 +10,9 @@ import pytest
 from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.training import devices as devices_lib
 from ctd_jax.training import losses
-from ctd_jax.training.losses import ContrastiveLoss
+from ctd_jax.training import pairs as pairs_lib
 from ctd_jax.training.objective import Objective
+from ctd_jax.training.pairs import PairLoss
 from tests import synthetic
 from tests.training import synthetic_run
 
@@ -33,11 +34,11 @@ MONTHS = len(synthetic.TIMELINE.months)
   ],
 )
 def test_blocks_are_alike_and_small(size, records, shards, blocks):
-  assert losses.count_blocks(size, records, shards) == blocks
+  assert pairs_lib.count_blocks(size, records, shards) == blocks
   row_blocks, column_blocks = blocks
   assert size % column_blocks == size % (row_blocks * shards) == 0
   pairs = size // shards // row_blocks * (size // column_blocks) * records
-  assert pairs <= losses._PAIRS_PER_BLOCK
+  assert pairs <= pairs_lib._PAIRS_PER_BLOCK
 
 
 def make_batch():
@@ -108,6 +109,56 @@ def encode_texts(config):
   return model, score_params, encode(query), encode(record)
 
 
+def differentiate(compute, arguments):
+  """Returns loss, metric and gradients of parameters and encodings."""
+  # Months of a query are not differentiated, but are in its encoding.
+  gradient = jax.value_and_grad(compute, (0, 1, 2), True, allow_int=True)
+  (loss, accuracy), gradients = jax.jit(gradient)(*arguments)
+  floats = [x for x in jax.tree.leaves(gradients) if x.dtype == jnp.float32]
+  return jax.device_get((loss, accuracy, floats))
+
+
+def differentiate_on(devices, config, model, batch, arguments):
+  """Returns the same of the loss of a config on so many devices."""
+  mesh = devices_lib.make_mesh(devices)
+  objective = Objective.from_config(config, model, mesh)
+  sharded_batch = devices_lib.make_global_batch(batch, mesh)
+  rows = devices_lib.batch_sharding(mesh)
+
+  def compute(params, *encodings):
+    apply = functools.partial(model.apply, {"params": params})
+    pair_loss = PairLoss(
+      apply, mesh, objective.loss, config.score_mode, objective.pair_loss
+    )
+    encodings = jax.lax.with_sharding_constraint(encodings, rows)
+    loss, metrics = pair_loss.compute(*encodings, sharded_batch)
+    return loss, metrics["batch_hit@1"]
+
+  return differentiate(compute, arguments)
+
+
+def assert_same(ours, expected):
+  """Fails where loss, metric or gradients differ by more than rounding."""
+  assert max(np.abs(x).max(initial=0) for x in expected[2]) > 1e-3
+  np.testing.assert_allclose(ours[0], expected[0], rtol=1e-6)
+  assert ours[1] == expected[1]
+  for one, other in zip(ours[2], expected[2], strict=True):
+    # That of a constant in all scores is 0, but for rounding.
+    np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-4)
+
+
+def use_blocks(block, devices, monkeypatch):
+  """Makes blocks of so many queries and records of so many."""
+  rows, columns = block
+  assert pairs_lib.count_blocks(SIZE, 1 + HARD, 1) == (1, 1)
+  monkeypatch.setattr(pairs_lib, "_ROWS_PER_BLOCK", rows)
+  monkeypatch.setattr(
+    pairs_lib, "_PAIRS_PER_BLOCK", rows * columns * (1 + HARD)
+  )
+  num_blocks = pairs_lib.count_blocks(SIZE, 1 + HARD, devices)
+  assert num_blocks == (SIZE // devices // rows, SIZE // columns)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compile")
 @pytest.mark.parametrize(
@@ -117,6 +168,7 @@ def encode_texts(config):
     ("ft", {"multi_positive": False}, 1, (4, 2)),
     ("ctd", {}, 8, (2, 8)),
     ("ctd", {"reduction": "mean_outside"}, 1, (4, 16)),
+    ("ctd-paper", {}, 8, (2, 2)),
     ("posterior", {}, 1, (16, 2)),
     ("ctd-release", {"emulated_processes": 4}, 1, (2, 8)),
   ],
@@ -129,50 +181,40 @@ def test_blocks_change_neither_loss_nor_gradient(
   model, *arguments = encode_texts(config)
   batch = make_batch()
 
-  def differentiate(compute):
-    # Months of a query are not differentiated, but are in its encoding.
-    gradient = jax.value_and_grad(compute, (0, 1, 2), True, allow_int=True)
-    (loss, accuracy), gradients = jax.jit(gradient)(*arguments)
-    floats = [x for x in jax.tree.leaves(gradients) if x.dtype == jnp.float32]
-    return jax.device_get((loss, accuracy, floats))
-
-  def differentiate_blocks(devices):
-    mesh = devices_lib.make_mesh(devices)
-    loss = Objective.from_config(config, model, mesh).loss
-    sharded_batch = devices_lib.make_global_batch(batch, mesh)
-    rows = devices_lib.batch_sharding(mesh)
-
-    def compute(params, *encodings):
-      apply = functools.partial(model.apply, {"params": params})
-      compute_loss = ContrastiveLoss(apply, mesh, loss, config.score_mode)
-      encodings = jax.lax.with_sharding_constraint(encodings, rows)
-      return compute_loss.compute(*encodings, sharded_batch)
-
-    return differentiate(compute)
-
   def compute_plain(params, *encodings):
     scores = model.apply(
       {"params": params}, *encodings, config.score_mode, method="score"
     )
     return plain_loss(scores.reshape(SIZE, SIZE, -1), batch, config.loss)
 
-  assert losses.count_blocks(SIZE, 1 + HARD, 1) == (1, 1)
-  whole = differentiate_blocks(1)
+  whole = differentiate_on(1, config, model, batch, arguments)
+  expected = whole
   # `release_variant_test` has the plain loss of several processes.
-  is_emulated = config.loss.emulated_processes > 1
-  expected = whole if is_emulated else differentiate(compute_plain)
+  if config.loss.emulated_processes == 1:
+    expected = differentiate(compute_plain, arguments)
   assert 0 < expected[1] < 1
-  rows, columns = block
-  pairs = rows * columns * (1 + HARD)
-  monkeypatch.setattr(losses, "_ROWS_PER_BLOCK", rows)
-  monkeypatch.setattr(losses, "_PAIRS_PER_BLOCK", pairs)
-  num_blocks = losses.count_blocks(SIZE, 1 + HARD, devices)
-  assert num_blocks == (SIZE // devices // rows, SIZE // columns)
-  blocks = differentiate_blocks(devices)
-  assert max(np.abs(x).max(initial=0) for x in expected[2]) > 1e-3
-  for loss, accuracy, gradients in (whole, blocks):
-    np.testing.assert_allclose(loss, expected[0], rtol=1e-6)
-    assert accuracy == expected[1]
-    for ours, plain in zip(gradients, expected[2], strict=True):
-      # That of a constant in all scores is 0, but for rounding.
-      np.testing.assert_allclose(ours, plain, atol=1e-6, rtol=1e-4)
+  use_blocks(block, devices, monkeypatch)
+  blocks = differentiate_on(devices, config, model, batch, arguments)
+  for ours in (whole, blocks):
+    assert_same(ours, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compile")
+@pytest.mark.parametrize("name", ["triplet", "margin_mse", "listmle"])
+def test_a_loss_of_the_whole_matrix_is_the_same_on_any_devices(
+  name, monkeypatch
+):
+  config = synthetic.config("ctd")
+  config.loss.name = name
+  batch = make_batch()
+  if losses._losses[name].TEACHER == "required":
+    config.loss.teacher = __file__  # any file; batches have its scores
+    rng = np.random.default_rng(2)
+    teacher = rng.normal(size=(SIZE, SIZE * (1 + HARD))).astype(np.float32)
+    teacher[rng.random(teacher.shape) < 0.5] = np.nan
+    batch["teacher"] = teacher
+  model, *arguments = encode_texts(config)
+  expected = differentiate_on(1, config, model, batch, arguments)
+  use_blocks((2, 8), 8, monkeypatch)
+  assert_same(differentiate_on(8, config, model, batch, arguments), expected)

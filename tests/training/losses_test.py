@@ -1,6 +1,7 @@
 """Losses: golden values by hand, and properties of the masks."""
 
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,8 @@ import optax
 import pytest
 
 from ctd_jax.chronology import reigns
-from ctd_jax.training import losses
+from ctd_jax.training import config as training_config
+from ctd_jax.training import date_losses, losses, pairs
 
 # Rows are queries; the last column is a hard negative.
 LOGITS = np.log(
@@ -21,8 +23,8 @@ REDUCTIONS = ("sum_inside", "mean_outside")
 def whole_nce(logits, mask, reduction="sum_inside"):
   """Returns the loss of all rows at once; other columns are negatives."""
   mask = jnp.pad(mask, ((0, 0), (0, logits.shape[1] - len(mask))))
-  sums = losses.sum_logits(logits, mask, reduction)
-  return losses.multi_positive_nce(sums, mask.sum(axis=1), reduction)
+  nce = losses.Nce(reduction=reduction)
+  return nce.finish(nce.sum_scores(logits, mask), mask.sum(axis=1))
 
 
 # Compiled once per shape; without jit every operation is compiled alone.
@@ -31,7 +33,7 @@ nce_gradient = jax.jit(
   jax.value_and_grad(whole_nce), static_argnames="reduction"
 )
 calendar_cross_entropy = jax.jit(
-  losses.calendar_cross_entropy, static_argnames=("eps", "reduction")
+  date_losses.calendar_cross_entropy, static_argnames=("eps", "reduction")
 )
 
 
@@ -56,11 +58,11 @@ def test_sums_of_blocks_join_to_those_of_all_columns(reduction):
   mask = jnp.arange(12) % 5 == jnp.arange(4)[:, None]  # none in some blocks
 
   def loss_in_blocks(logits, blocks):
-    sums = losses.sum_logits(
-      logits.reshape(4, blocks, -1), mask.reshape(4, blocks, -1), reduction
+    nce = losses.Nce(reduction=reduction)
+    sums = nce.sum_scores(
+      logits.reshape(4, blocks, -1), mask.reshape(4, blocks, -1)
     )
-    sums = losses.join_sums(sums, 1, reduction)
-    return losses.multi_positive_nce(sums, mask.sum(axis=1), reduction)
+    return nce.finish(nce.join(sums, 1), mask.sum(axis=1))
 
   differentiate = jax.jit(jax.value_and_grad(loss_in_blocks), static_argnums=1)
   loss, gradient = differentiate(logits, 1)
@@ -108,7 +110,7 @@ def test_losses_are_fp32_for_bf16_logits():
 @pytest.mark.slow
 def test_interval_mask_is_overlap():
   ends = [(0, 0), (0, 3), (2, 5), (4, 4), (6, 9), (9, 9)]
-  mask = losses.interval_mask(jnp.array(ends), jnp.arange(12))
+  mask = pairs.interval_mask(jnp.array(ends), jnp.arange(12))
   keys = [reigns.TimeKey(1, 1, month) for month in range(1, 13)]
   intervals = [reigns.Interval(keys[a], keys[b]) for a, b in ends]
   months = map(reigns.Interval.single_month, keys)
@@ -118,14 +120,14 @@ def test_interval_mask_is_overlap():
 
 @pytest.mark.slow
 def test_smoothing_goldens():
-  targets = losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.2)
+  targets = date_losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.2)
   expected = [[0.8, 0.2, 0, 0, 0], [0, 0.1, 0.8, 0.1, 0], [0, 0, 0, 0.2, 0.8]]
   np.testing.assert_allclose(targets, expected, rtol=1e-6)
-  plain = losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.0)
+  plain = date_losses.smoothed_targets(jnp.array([0, 2, 4]), 5, 0.0)
   np.testing.assert_array_equal(plain, np.eye(5)[[0, 2, 4]])
-  alone = losses.smoothed_targets(jnp.array([0]), 1, 0.2)
+  alone = date_losses.smoothed_targets(jnp.array([0]), 1, 0.2)
   np.testing.assert_array_equal(alone, [[1.0]])
-  uniform = losses.smoothed_targets(jnp.array([0, 4]), 5, 0.2, "uniform")
+  uniform = date_losses.smoothed_targets(jnp.array([0, 4]), 5, 0.2, "uniform")
   expected = [[0.84, *[0.04] * 4], [*[0.04] * 4, 0.84]]
   np.testing.assert_allclose(uniform, expected, rtol=1e-6)
 
@@ -166,12 +168,12 @@ def test_smoothed_cross_entropy_by_hand():
 def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
   target = np.array([[0.5, 0.5, 0, 0], [0, 0, 0, 0]])
   matching = np.log(np.maximum(target, 1e-9))
-  loss = losses.interval_calendar_cross_entropy(
+  loss = date_losses.interval_calendar_cross_entropy(
     [jnp.array(matching)], [jnp.array(target)]
   )
   # Entropy of the first row, halved by the empty second one.
   np.testing.assert_allclose(loss, np.log(2) / 2, rtol=1e-6)
-  other = losses.interval_calendar_cross_entropy(
+  other = date_losses.interval_calendar_cross_entropy(
     [jnp.array(matching[:, ::-1])], [jnp.array(target)]
   )
   assert other > loss
@@ -188,7 +190,7 @@ def loop_over_pairs(similarities, labels):
 
 
 def mean_cosent_loss(similarities, labels):
-  return losses.cosent_loss(similarities, labels).mean()
+  return date_losses.cosent_loss(similarities, labels).mean()
 
 
 @pytest.mark.slow
@@ -219,3 +221,183 @@ def test_cosent_counts_order_alone():
   wrong, gradient = compute(-1e3 * labels, labels)
   assert jnp.isfinite(wrong)
   assert jnp.isfinite(gradient).all()
+
+
+def make_pairs(has_teacher=True):
+  """Returns three queries and six records; two pairs are masked."""
+  rng = np.random.default_rng(5)
+  scores = rng.normal(size=(3, 6))
+  positives = np.eye(3, 6, dtype=bool)
+  positives[0, 2] = True
+  valid = np.ones((3, 6), bool)
+  valid[0, 4] = valid[2, 3] = False
+  teacher = 3 * rng.normal(size=(3, 6))
+  taught = valid & (rng.random((3, 6)) < 0.8)
+  taught[:, :3] |= np.eye(3, dtype=bool)
+  taught[1] = np.eye(6, dtype=bool)[1]  # nothing to compare
+  own = np.concatenate([np.eye(3, dtype=bool)] * 2, axis=1)
+  if not has_teacher:
+    teacher, taught = teacher[:, :0], taught[:, :0]
+  scores[~valid] = losses.MASKED_LOGIT
+  return losses.Pairs(scores, positives, valid, own, teacher * taught, taught)
+
+
+def loop_over_rows(name, pairs):
+  """Returns a loss as its definition is read, row by row."""
+  terms = []
+  for i, row in enumerate(pairs.scores):
+    columns = range(6)
+    taught = np.flatnonzero(pairs.is_taught[i])
+    below = [j for j in columns if not pairs.positives[i][j]]
+    if name == "softmax":
+      total = np.exp(row[[i, *below]]).sum()
+      terms.append(-np.log(np.exp(row[i]) / total))
+    elif name == "triplet":
+      terms.append(max(0, 0.5 + row[below].max() - row[i]))
+    elif name == "margin_mse":
+      teacher = pairs.teacher[i]
+      terms += [
+        ((row[i] - row[j]) - 0.5 * (teacher[i] - teacher[j])) ** 2
+        for j in taught
+        if j != i
+      ]
+    elif name == "kl" and len(taught) > 1:
+      p = np.exp(pairs.teacher[i][taught] / 2)
+      q = np.exp(row[taught])
+      terms.append((p / p.sum() * np.log(p / p.sum() / (q / q.sum()))).sum())
+    elif name == "listmle":
+      relevance = pairs.teacher[i] if pairs.teacher.size else pairs.positives[i]
+      ranked = taught if pairs.teacher.size else columns
+      for j in ranked:
+        lower = [k for k in ranked if relevance[k] < relevance[j]]
+        if lower and pairs.valid[i][j]:
+          total = np.exp(row[[j, *lower]]).sum()
+          terms.append(-np.log(np.exp(row[j]) / total))
+  return np.mean(terms)
+
+
+@pytest.mark.parametrize(
+  ("name", "options", "has_teacher"),
+  [
+    ("softmax", {}, False),
+    ("triplet", {"margin": 0.5}, False),
+    ("margin_mse", {"scale": 0.5}, True),
+    ("kl", {"temperature": 2.0}, True),
+    ("listmle", {}, True),
+    ("listmle", {}, False),
+  ],
+)
+def test_losses_are_their_definitions(name, options, has_teacher):
+  loss = losses._losses[name](**options)
+  rows = make_pairs(has_teacher)
+  pairs = jax.tree.map(jnp.asarray, rows)
+
+  @jax.jit
+  @jax.value_and_grad
+  def compute(scores, is_taught):
+    return loss(pairs._replace(scores=scores, is_taught=is_taught))
+
+  value, gradient = compute(pairs.scores, pairs.is_taught)
+  np.testing.assert_allclose(value, loop_over_rows(name, rows), rtol=1e-5)
+  assert jnp.isfinite(gradient).all()
+  assert not gradient[~rows.valid].any()
+  if has_teacher:  # without a score of its there is no loss, and no NaN
+    value, gradient = compute(pairs.scores, jnp.zeros_like(pairs.is_taught))
+    assert value == 0
+    assert not gradient.any()
+
+
+def test_nce_of_a_whole_matrix_is_that_of_its_blocks():
+  pairs = jax.tree.map(jnp.asarray, make_pairs(False))
+  nce = losses.Nce()
+  answers = pairs.positives[:, :3].T
+  parts = (pairs.scores, pairs.positives), (pairs.scores[:, :3].T, answers)
+  expected = [
+    nce.finish(nce.sum_scores(scores, mask), mask.sum(axis=1))
+    for scores, mask in parts
+  ]
+  np.testing.assert_allclose(nce(pairs), np.mean(expected), rtol=1e-6)
+
+
+MODULE = """
+import jax
+from ctd_jax.training import losses
+
+@losses.register("{name}")
+class Hinge(losses.Loss):
+  margin: float = 1.0
+
+  def __call__(self, pairs):
+    return jax.nn.relu(self.margin - pairs.scores).mean()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """The current folder, with modules; what is registered is forgotten."""
+  (tmp_path / "mine.py").write_text(MODULE.format(name="hinge"))
+  (tmp_path / "empty.py").write_text("")
+  (tmp_path / "two.py").write_text(
+    MODULE.format(name="one") + MODULE.format(name="other")
+  )
+  (tmp_path / "broken.py").write_text("import no_such_library")
+  (tmp_path / "known.py").write_text(MODULE.format(name="kl"))
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(losses, "_losses", dict(losses._losses))
+  monkeypatch.setattr(losses.sys, "path", list(losses.sys.path))
+  yield tmp_path
+  for name in ("mine", "empty", "two", "broken", "known"):
+    losses.sys.modules.pop(name, None)
+
+
+def make_loss(**fields):
+  section = training_config.base_config().loss
+  section.update(fields)
+  return losses.make_loss(section)
+
+
+def test_a_loss_of_a_module_is_found_with_its_options(folder):
+  assert make_loss() == losses.Nce(reduction="sum_inside")
+  nce = make_loss(name="nce", reduction="mean_outside")
+  assert nce == losses.Nce(reduction="mean_outside")
+  loss = make_loss(module="mine", options="margin=2.5")
+  assert (type(loss).__name__, loss.margin) == ("Hinge", 2.5)
+  hash(loss)  # a static argument of jit
+  assert make_loss(module="two", name="other").margin == 1.0
+  assert make_loss(module="mine", name="triplet", options="margin=1").margin
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"name": "triplets"}, "no such loss (did you mean 'triplet'?); there are"),
+    ({"module": "absent"}, "config.loss.module=absent: no such module in "),
+    ({"module": "mine.py"}, "my_losses names my_losses.py"),
+    ({"module": "empty"}, "config.loss.module=empty registers no loss"),
+    (
+      {"module": "two"},
+      "loss.module=two registers one, other; take",
+    ),
+    ({"module": "known"}, "two losses are registered as 'kl', in ctd_jax"),
+    (
+      {"module": "mine", "options": "margn=2"},
+      "the loss hinge has no option 'margn' (did you mean 'margin'?); it has",
+    ),
+    ({"module": "mine", "options": "margin=wide"}, "config.loss.options='mar"),
+    ({"name": "kl"}, "config.loss.name='kl' needs config.loss.teacher"),
+    ({"name": "kl", "teacher": "run.trec"}, "teacher=run.trec: no such file"),
+    ({"teacher": "run.trec"}, "the loss nce reads no teacher's scores"),
+    (
+      {"name": "triplet", "emulated_processes": 2},
+      "the loss triplet is",
+    ),
+  ],
+)
+def test_wrong_losses_are_named(fields, message, folder):
+  with pytest.raises(ValueError, match=re.escape(message)):
+    make_loss(**fields)
+
+
+def test_an_error_inside_a_module_is_its_own(folder):
+  with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+    make_loss(module="broken")

@@ -15,8 +15,8 @@ from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.training import backbone, devices
 from ctd_jax.training import config as training_config
-from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
+from ctd_jax.training.pairs import PairLoss
 from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 from tests.models import published_folder
@@ -173,8 +173,12 @@ def test_loss_and_gradient_of_several_processes(processes):
       positive,
       negative,
     )
-    contrastive = ContrastiveLoss(
-      apply, MESH, objective.loss, objective.score_mode
+    contrastive = PairLoss(
+      apply,
+      MESH,
+      objective.loss,
+      objective.score_mode,
+      objective.pair_loss,
     )
     return contrastive.compute(query, record, batch)[0]
 
