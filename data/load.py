@@ -3,21 +3,17 @@ Chronocept."""
 
 import os
 import pathlib
-import re
 
 import numpy as np
 from jaxtyping import Int32
 
-from ctd_jax.benchmark import generation
+from ctd_jax.benchmark import variants
 from ctd_jax.benchmark.benchmark import SPLITS, Benchmark, Query, Record
 from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import Sample
 from ctd_jax_datasets.common import beir, summary
-
-# A data set with other blocks held out, e.g. chunqiutr/rebuilt+split1.
-_OTHER_SPLIT = re.compile(r"(?P<name>.+)\+split(?P<seed>[1-9]\d*)")
 
 
 def load_benchmark(
@@ -36,8 +32,8 @@ def load_benchmark(
 
   Args:
     name: e.g. `chunqiutr/mini`, or `beir:FOLDER`, where the folder may be in a
-      bucket (`beir:gs://...`). With `+split1`, `+split2`, ... behind it, other
-      blocks are held out, see `generation.resplit_benchmark`.
+      bucket (`beir:gs://...`). Behind a plus stands a variant of it, e.g.
+      `chunqiutr/mini+split1`, see `variants.make_variant`.
     data_dir: folder of the built data sets, `gs://` too; None means the default
       of TFDS, ~/tensorflow_datasets.
 
@@ -50,10 +46,9 @@ def load_benchmark(
     FolderError: if a field in the folder is wrong; the message names file, line
       and field.
   """
-  if match := _OTHER_SPLIT.fullmatch(name):
-    return generation.resplit_benchmark(
-      load_benchmark(match["name"], data_dir), int(match["seed"])
-    )
+  base, variant = variants.parse_name(name)
+  if variant:
+    return variants.make_variant(load_benchmark(base, data_dir), variant)
   if name.startswith(beir.BEIR_PREFIX):
     return beir.read_beir(name.removeprefix(beir.BEIR_PREFIX))
   builder = build.make_builder(name, data_dir)
@@ -96,8 +91,7 @@ def build_benchmark(
     FileNotFoundError: if there is no such folder.
   """
   if not name.startswith(beir.BEIR_PREFIX):
-    match = _OTHER_SPLIT.fullmatch(name)
-    build.build_dataset(match["name"] if match else name, data_dir, sources)
+    build.build_dataset(variants.parse_name(name)[0], data_dir, sources)
   return load_benchmark(name, data_dir)
 
 

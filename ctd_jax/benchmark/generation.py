@@ -7,11 +7,7 @@ record answers.
 import collections
 import dataclasses
 import hashlib
-import itertools
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctd_jax.benchmark.benchmark import (
   CHUNQIU_TITLE,
@@ -19,7 +15,6 @@ from ctd_jax.benchmark.benchmark import (
   POINT,
   SPLITS,
   WINDOW,
-  Benchmark,
   Query,
   Record,
   collect_months,
@@ -421,85 +416,3 @@ def _assign_query_ids(
     split: sorted(queries, key=lambda query: query.query_id)
     for split, queries in queries_by_split.items()
   }
-
-
-# Other splits of a benchmark, drawn by a seed.
-#
-# Systems were developed for months on one split. On another their figures show
-# whether they fit the chronicle or the split. Nothing else changes: the same
-# records and templates, and in each reign one block for validation and one for
-# test, as long as those of the published split.
-
-
-def resplit_benchmark(benchmark: Benchmark, seed: int) -> Benchmark:
-  """Returns a benchmark with other blocks held out and queries about these.
-
-  A block has whole years, or months in a reign where the published split
-  divides a year. Test blocks are years of published train where a reign has
-  enough of these: nobody chose constants on them.
-
-  Args:
-    seed: from 1; each draws other blocks and queries.
-
-  Raises:
-    ValueError: if the benchmark lacks one of the splits.
-  """
-  timeline = benchmark.timeline
-  published = {
-    record.key: split
-    for record, split in zip(
-      benchmark.records, benchmark.record_splits, strict=True
-    )
-  }
-  if missing := set(SPLITS) - set(published.values()):
-    raise ValueError(
-      f"{benchmark.name} has no {min(missing)} months to draw again"
-    )
-  draw = np.random.default_rng(seed)
-  split_of: dict[TimeKey, str] = {}
-  for _, keys in itertools.groupby(timeline.months, lambda key: key.reign):
-    keys = [key for key in keys if key in published]
-    years = [
-      [*of_year] for _, of_year in itertools.groupby(keys, lambda key: key.year)
-    ]
-    if any(len({published[key] for key in of_year}) > 1 for of_year in years):
-      years = [[key] for key in keys]
-    drawn = _draw_blocks([published[of_year[0]] for of_year in years], draw)
-    for of_year, split in zip(years, drawn, strict=True):
-      split_of |= dict.fromkeys(of_year, split)
-  texts = "".join(query.text for query in benchmark.queries["test"])
-  titles = collections.Counter(re.findall("《[^》]+》", texts)).most_common(1)
-  queries = generate_queries(
-    timeline,
-    split_of,
-    benchmark.records,
-    seed,
-    title=titles[0][0] if titles else CHUNQIU_TITLE,
-  )
-  name, colon, version = benchmark.name.partition(":")
-  return dataclasses.replace(
-    benchmark,
-    name=f"{name}+split{seed}{colon}{version}",
-    record_splits=tuple(split_of[record.key] for record in benchmark.records),
-    queries={split: tuple(queries.get(split, ())) for split in SPLITS},
-  )
-
-
-def _draw_blocks(published: Sequence[str], draw: np.random.Generator) -> list:
-  """Returns the splits of the years of a reign, for those published."""
-  train, validation, test = SPLITS
-  size = {split: published.count(split) for split in SPLITS}
-  stops = len(published) - size[test] + 1, len(published) - size[validation] + 1
-  choices = []
-  for test_start, start in itertools.product(*map(range, stops)):
-    of_test = range(test_start, test_start + size[test])
-    if not {*of_test} & {*range(start, start + size[validation])}:
-      others = sum(published[year] != train for year in of_test)
-      choices.append((others, test_start, start))
-  fewest = min(choices)[0]
-  choices = [choice for choice in choices if choice[0] == fewest]
-  _, test_start, start = choices[draw.integers(len(choices))]
-  result = [train] * len(published)
-  result[test_start : test_start + size[test]] = [test] * size[test]
-  result[start : start + size[validation]] = [validation] * size[validation]
-  return result

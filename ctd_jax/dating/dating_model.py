@@ -233,6 +233,9 @@ class DatingModel:
   # the years of the records to date have no known records, "records" where
   # all years are known.
   fold_by: str = corpus_lib.YEARS
+  # See `PosteriorBlock`. Chosen on the validation events of two other splits of
+  # the Annals, where it brings the calibration error from .041 to .030.
+  sharpening: float = 0.4
 
   def __post_init__(self):
     expert_panel.check_experts(self.experts)
@@ -284,6 +287,7 @@ class DatingModel:
       labels=labels,
       weights=weights,
       fold_by=self.fold_by,
+      sharpening=self.sharpening,
     )
 
 
@@ -297,6 +301,7 @@ class FittedDatingModel:
   weights: expert_panel.ExpertWeights  # of the experts
   # What is hidden together, of `corpus.FOLD_BY`.
   fold_by: str = corpus_lib.YEARS
+  sharpening: float = 0.0  # of the posteriors, see `PosteriorBlock`
   # Scores and posteriors of the last fold that was explained.
   _explained: dict = dataclasses.field(
     default_factory=dict, init=False, repr=False
@@ -430,4 +435,4 @@ class FittedDatingModel:
       panel, self.weights.pool_weights, for_reasons
     )
     block = scores.make_block(self.weights.inverse_temperature, is_target)
-    return scores, block
+    return scores, dataclasses.replace(block, sharpening=self.sharpening)

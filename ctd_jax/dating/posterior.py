@@ -37,6 +37,9 @@ class PosteriorBlock:
   month_log_factors: Float32[np.ndarray, " K"]
   opens_month: Bool[np.ndarray, " n"]  # whether a record opens a month
   inverse_temperature: float  # of the whole
+  # Log p is multiplied by one plus this times the largest p: of a record with
+  # much evidence the experts agree more than the temperature of all says.
+  sharpening: float = 0.0
   allowed_months: Bool[np.ndarray, " K"]  # months that are possible at all
   # Whose scores of months are made when they are asked for.
   month_experts: tuple[base.MonthExpert, ...]
@@ -74,8 +77,11 @@ class PosteriorBlock:
     scores = self.inverse_temperature * scores + np.where(
       self.allowed_months, 0, LOG_IMPOSSIBLE
     )
-    total = logsumexp(scores, axis=1, keepdims=True)
-    return (scores - total).astype(np.float32)
+    log_p = scores - logsumexp(scores, axis=1, keepdims=True)
+    if self.sharpening:
+      log_p *= 1 + self.sharpening * np.exp(log_p.max(axis=1, keepdims=True))
+      log_p -= logsumexp(log_p, axis=1, keepdims=True)
+    return log_p.astype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

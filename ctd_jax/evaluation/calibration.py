@@ -31,6 +31,7 @@ from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import files
 
 NUM_BINS = 10  # of width 0.1, as in the paper
+_SET_MASS = 0.9  # of a credible set
 
 
 def compute_reliability_bins(
@@ -74,7 +75,9 @@ def expected_calibration_error(
 # Axes: N records, K months.
 
 
-_HEADER = ["record_id", "month", "probability"]  # month as reign-year-month
+# Likeliest month as reign-year-month, and its probability; mass of the months
+# likelier than the one of the record's key.
+_HEADER = ["record_id", "month", "probability", "mass_before"]
 _FILE_NAME = re.compile(r"dates\.(?P<system>.+)\.(?P<split>\w+)\.tsv")
 
 
@@ -88,6 +91,17 @@ class DateAccuracy:
   # Whether its regnal year is the true one.
   is_year_right: Bool[np.ndarray, " N"]
   confidence: Float[np.ndarray, " N"]  # probability of the likeliest month
+  # Mass of the months likelier than the true one.
+  mass_before: Float[np.ndarray, " N"]
+
+  def summarize(self) -> dict[str, float]:
+    """Returns the share of right months, calibration error and coverage."""
+    return {
+      "month": float(self.is_month_right.mean()),
+      "ece": expected_calibration_error(self.confidence, self.is_month_right),
+      # A set of 90 % ends with the month that reaches it.
+      "coverage@90": float((self.mass_before < _SET_MASS).mean()),
+    }
 
 
 def find_split_rows(benchmark: Benchmark, split: str) -> Int[np.ndarray, " N"]:
@@ -109,12 +123,14 @@ def write_dates(
     log_p: log p(month | record) over the timeline.
   """
   lines = ["\t".join(_HEADER)]
-  for row, month, value in zip(
-    rows, log_p.argmax(axis=1), log_p.max(axis=1), strict=True
-  ):
-    key = benchmark.timeline.key_at(int(month))
-    name = benchmark.records[row].record_id
-    lines.append(f"{name}\t{key}\t{np.exp(value):.6f}")
+  for row, of_row in zip(rows, log_p, strict=True):
+    record = benchmark.records[row]
+    key = benchmark.timeline.key_at(int(of_row.argmax()))
+    order = np.argsort(-of_row, kind="stable")
+    rank = np.flatnonzero(order == benchmark.timeline.ordinal(record.key))[0]
+    mass = np.exp(of_row[order[:rank]]).sum()
+    chance = np.exp(of_row.max())
+    lines.append(f"{record.record_id}\t{key}\t{chance:.6f}\t{mass:.6f}")
   files.write_text(
     files.as_path(folder) / f"dates.{system}.{split}.tsv",
     "\n".join(lines) + "\n",
@@ -157,10 +173,10 @@ def _evaluate_date_file(
     raise ValueError(f"{path}:1: expected the header {' '.join(_HEADER)}")
   for number, line in enumerate(lines[1:], start=2):
     try:
-      name, month, probability = line.split("\t")
+      name, month, probability, mass = line.split("\t")
       record = records[name]
       predicted_ordinal = timeline.ordinal(TimeKey.parse(month))
-      confidence = float(probability)
+      confidence, mass_before = float(probability), float(mass)
     except (KeyError, ValueError) as error:
       raise ValueError(f"{path}:{number}: {error}") from None
     # Placeholders and commentary have the month they were filed under: only
@@ -171,14 +187,14 @@ def _evaluate_date_file(
         timeline.key_at(predicted_ordinal).triple[:2] == record.key.triple[:2]
       )
       rows.append(
-        (month_error == 0, month_error <= 1, is_year_right, confidence)
+        (
+          *(month_error == 0, month_error <= 1, is_year_right),
+          *(confidence, mass_before),
+        )
       )
   if not rows:
     raise ValueError(f"{path}: no date of an event")
-  is_month_right, is_within_1, is_year_right, confidence = map(
-    np.array, zip(*rows, strict=True)
-  )
-  return DateAccuracy(is_month_right, is_within_1, is_year_right, confidence)
+  return DateAccuracy(*map(np.array, zip(*rows, strict=True)))
 
 
 # ----------------------------------------------------------------------------

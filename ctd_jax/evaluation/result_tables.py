@@ -80,6 +80,22 @@ VIEWS = {
     "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
   },
+  "splits": {
+    "dataset": "splits/chunqiutr/rebuilt",
+    "split": "test",
+    "mode": "published,mean,sd,lowest,highest",
+    "family": "only_events",
+    "metrics": "hit@1",
+    "columns": "mode",
+  },
+  "audit": {
+    "dataset": "audit/chunqiutr/rebuilt",
+    "split": "test",
+    "mode": "published,hidden,permuted,alone,undated,silent",
+    "family": "only_events",
+    "metrics": "hit@1",
+    "columns": "mode",
+  },
   "across": {
     "dataset": "across/tongjian,across/zuozhuan",
     "split": "test",

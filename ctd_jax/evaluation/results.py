@@ -14,11 +14,13 @@ from typing import TypeVar
 
 import msgspec
 
-from ctd_jax.benchmark import runs
+from ctd_jax.benchmark import runs, variants
 from ctd_jax.evaluation import protocol, significance
 from ctd_jax.evaluation.significance import SystemComparison
 from ctd_jax.utils import files, output
 
+_VARIANT_FAMILIES = ("only_events", "official", "event_mode", "dates")
+_VARIANT_METRICS = ("hit@1", "ndcg@10", "month", "ece", "coverage@90")
 # Data sets of other tasks than retrieval: field -> values of their rows.
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   "chronocept": {
@@ -45,6 +47,20 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("month", "within_1", "year", "nll", "ece"),
       *("coverage@90", "size@90"),
     ),
+  },
+  # Figures on variants of a data set, splits/NAME and audit/NAME; see
+  # `experiments.trust`.
+  "splits": {
+    "track": runs.TRACKS,
+    "mode": ("published", "mean", "sd", "lowest", "highest"),
+    "family": _VARIANT_FAMILIES,
+    "metric": _VARIANT_METRICS,
+  },
+  "audit": {
+    "track": runs.TRACKS,
+    "mode": ("published", *variants.AUDITS),
+    "family": _VARIANT_FAMILIES,
+    "metric": _VARIANT_METRICS,
   },
   # Sentences of an index dated as passages, passages/NAME; whether their
   # records are in it.

@@ -137,6 +137,8 @@ def test_errors_show_question_records_and_answers(reader):
 def test_dates_that_cannot_be_read_are_named(tmp_path):
   write(tmp_path, "ours")
   path = tmp_path / "dates.ours.test.tsv"
-  path.write_text("record_id\tmonth\tprobability\nr99999\t1-1-1\t0.5\n")
+  path.write_text(
+    "record_id\tmonth\tprobability\tmass_before\nr99999\t1-1-1\t0.5\t0\n"
+  )
   with pytest.raises(ValueError, match=r"dates.ours.test.tsv:2: 'r99999'"):
     report.write_page(summary.summarize_runs([tmp_path], BENCHMARK, "ours"))

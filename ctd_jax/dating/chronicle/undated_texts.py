@@ -222,4 +222,5 @@ def make_text_model(
     (*experts, parallels.KnownParallels()),
     use_punctuation=False,
     fold_by=corpus.RECORDS,
+    sharpening=0.0,  # of other texts it is not known
   )
