@@ -6,7 +6,7 @@ of the train split alone are read; those of the scored split only score.
 
   python -m tests.benchmarks.dating --data_dir=DIR
     [--split=validation] [--variants=strict,fitted,elimination]
-    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--off=neural]
+    [--seeds=42,1,2] [--outside=FOLDER] [--ablate[=empty]] [--off=neural]
     [--strip=events] [--rows=FILE]
 
 `--ablate` also leaves out one kind of evidence at a time. `--outside` names the
@@ -107,7 +107,11 @@ def read_flags() -> argparse.Namespace:
     help="e.g. 42,1,2",
   )
   parser.add_argument(
-    "--ablate", action="store_true", help="leave out each evidence in turn"
+    "--ablate",
+    nargs="?",
+    const=",".join(EVIDENCE),
+    default="",
+    help="evidence to leave out in turn; all without a value",
   )
   parser.add_argument("--off", help="one kind of evidence to leave out")
   parser.add_argument("--strip", choices=("events",))
@@ -120,7 +124,8 @@ def list_settings(flags: argparse.Namespace) -> dict[str, tuple[str, ...]]:
   off = (flags.off,) if flags.off else ()
   left_out = [off]
   if flags.ablate:
-    left_out += [(*off, name) for name in EVIDENCE if name not in off]
+    names = flags.ablate.split(",")
+    left_out += [(*off, name) for name in names if name not in off]
   stripped = "-stripped-events" * bool(flags.strip)
   return {
     "-".join(["dating-{}", *["no"] * bool(names), *names]) + stripped: names
