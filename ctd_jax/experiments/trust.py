@@ -131,12 +131,12 @@ def check_splits(
     values = np.array([each[names] for each in figures])
     shown[PUBLISHED][names] = published[names]
     shown["mean"][names] = values.mean()
-    shown["lowest"][names], shown["highest"][names] = values.min(), values.max()
     if count > 1:
       deviation = values.std(ddof=1)
       shown["sd"][names] = deviation
       half = scipy.stats.t.ppf(0.975, count - 1) * deviation / count**0.5
       intervals["mean", names] = values.mean() - half, values.mean() + half
+    shown["lowest"][names], shown["highest"][names] = values.min(), values.max()
   return _write_rows(workdir / "splits.json", dataset, shown, intervals)
 
 
