@@ -48,14 +48,17 @@ def find_lists(
     FileNotFoundError: if the source is missing.
     ValueError: if it cannot be read.
   """
-  source = experiment.config.mining.source
-  if source not in (BM25, SELF) and files.as_path(source).is_file():
-    return runs.read_run(source, _TRAIN, _TRAIN)
-  name = f"{experiment.config.name}-{mined_step}"
+  config, checkpoints = experiment.config, experiment.checkpoints
+  source = config.mining.source
   folder = experiment.workdir / NEGATIVES_FOLDER
-  path = folder / runs.run_file_name(name, _TRAIN, _TRAIN)
+
+  def find_path(mined_step: int) -> files.AnyPath:
+    name = f"{config.name}-{mined_step}"
+    return folder / runs.run_file_name(name, _TRAIN, _TRAIN)
+
+  path = find_path(mined_step)
   # Without a checkpoint, they may be those of a run of another config.
-  is_made = experiment.checkpoints.latest_step is not None and path.exists()
+  is_made = checkpoints.latest_step is not None and path.exists()
   if not devices.is_true_in_all_processes(is_made):
     if source == SELF and step > mined_step:
       raise CheckpointError(
@@ -64,10 +67,18 @@ def find_lists(
         "another --workdir"
       )
     logging.info("mining negatives with %s", source)
-    run = dataclasses.replace(_rank(experiment, ranker, params), system=name)
+    try:
+      run = _rank(experiment, ranker, params)
+    except (FileNotFoundError, ValueError) as error:
+      raise type(error)(f"config.mining.source={source}: {error}") from error
     if devices.is_coordinator():
       path.unlink(missing_ok=True)
-      runs.write_run(run, folder)
+      name = f"{config.name}-{mined_step}"
+      runs.write_run(dataclasses.replace(run, system=name), folder)
+      # They have tens of megabytes: those that no checkpoint needs are removed.
+      if every := config.mining.refresh_every:
+        for old_step in range(0, checkpoints.oldest_step - every + 1, every):
+          find_path(old_step).unlink(missing_ok=True)
     devices.wait_for_all("mined negatives")
   # As they are written: a run that is resumed reads the same.
   return runs.read_run(path)
@@ -81,6 +92,8 @@ def _rank(experiment: Experiment, ranker: Ranker, params: Any) -> Run:
   gallery = {_TRAIN: is_train}
   if source == SELF:
     return ranker.rank_split(params, _TRAIN, gallery, depth)[0]
+  if source != BM25 and files.as_path(source).is_file():
+    return runs.read_run(source, _TRAIN, _TRAIN)
   queries = [query.text for query in benchmark.queries[_TRAIN]]
   texts = [record.text for record in benchmark.records]
   track, score_mode = bm25.TRACK, bm25.SCORE_MODE

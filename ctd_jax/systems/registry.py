@@ -260,6 +260,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
     ValueError: if a field is wrong; the message names it, its value and what is
       expected.
   """
+  training_config.check_finite(config)
   names = system_names()
   for name in config.eval.baselines:
     if name not in names:

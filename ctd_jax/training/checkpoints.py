@@ -225,6 +225,13 @@ class Checkpoints:
     return self._manager.latest_step()
 
   @property
+  def oldest_step(self) -> int:
+    """The first step that a run can continue from, 0 before any."""
+    return min(
+      sorted(self._manager.all_steps())[-self.keep_latest :], default=0
+    )
+
+  @property
   def best_step(self) -> int | None:
     """The step of the highest metric (the earlier of equals)."""
     return self._manager.best_step()

@@ -211,7 +211,7 @@ def base_config() -> ml_collections.ConfigDict:
   # "bm25"; "self", the model that is trained; the folder of a run, an export or
   # an encoder; or a TREC run of train queries, a file.
   c.mining.source = "bm25"
-  c.mining.depth = 100  # records of a list, before any is left out
+  c.mining.depth = 50  # records of a list, before any is left out
   # A record that scores above the query's best positive less this, in units of
   # the source's score, is left out. None = none.
   c.mining.margin = config_dict.placeholder(float)
@@ -505,10 +505,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f"config.{field}={value!r}: expected one of {', '.join(choices)}"
       )
-  for field in sorted(field_names(config)):
-    value = get_field(config, field)
-    if isinstance(value, float) and not math.isfinite(value):
-      raise ValueError(f"config.{field}={value}: expected a finite number")
+  check_finite(config)
   counts = tuple(f"negatives.{name}" for name in config.negatives)
   for lowest, fields in ((1, _AT_LEAST_ONE), (0, _AT_LEAST_ZERO + counts)):
     for field in fields:
@@ -546,6 +543,14 @@ def validate(config: ml_collections.ConfigDict) -> None:
       "'ctd_jax[wandb]'"
     )
   validate_evaluation(config.eval)
+
+
+def check_finite(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a field is NaN or infinite."""
+  for field in sorted(field_names(config)):
+    value = get_field(config, field)
+    if isinstance(value, float) and not math.isfinite(value):
+      raise ValueError(f"config.{field}={value}: expected a finite number")
 
 
 def validate_evaluation(section: ml_collections.ConfigDict) -> None:

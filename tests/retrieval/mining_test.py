@@ -139,8 +139,13 @@ def test_every_source_ranks_train_records_for_train_queries(
   assert len({repr(rankings) for rankings in found.values()}) == 3
   # A list that was made is a source.
   (path,) = (tmp_path / "run" / "negatives").iterdir()
-  config.mining.source = str(path)
+  config.mining.source = str(path.rename(tmp_path / "lists.trec"))
   assert mining.find_lists(run, ranker, 0, 0, params).rankings == trained_lists
+  config.mining.source = str(tmp_path / "nothing.trec")
+  with pytest.raises(
+    FileNotFoundError, match="^config.mining.source=.*nothing"
+  ):
+    mining.find_lists(run, ranker, 0, 0, params)
   # The model of step 4 is gone at step 6.
   config.mining.source = "self"
   with pytest.raises(CheckpointError, match=re.escape("mined at step 4 and")):

@@ -36,6 +36,7 @@ from absl import logging
 from ctd_jax.evaluation import result_tables, results
 from ctd_jax.tasks.chronocept import features, measures, networks, systems
 from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
+from ctd_jax.training import config as training_config
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files, output
 from ctd_jax_datasets import load
@@ -72,6 +73,7 @@ class ProtocolData:
 
 def check_config(config: ml_collections.ConfigDict) -> None:
   """Checks the fields of a config before anything is computed."""
+  training_config.check_finite(config)
   for field, allowed_values in (
     ("protocol", PROTOCOLS),
     ("axes", features.AXES_ABLATIONS),
