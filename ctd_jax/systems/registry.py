@@ -21,7 +21,6 @@ Axes: Q queries, N records, n some of them, K months, k results.
 """
 
 import dataclasses
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -42,6 +41,7 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import config as training_config
+from ctd_jax.training.config import suggest
 
 # A file without it (a command, a helper) is not imported by the discovery.
 _REGISTRATION = re.compile(r"^@(registry\.)?register\(", re.MULTILINE)
@@ -265,7 +265,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
   for name in config.eval.baselines:
     if name not in names:
       raise ValueError(
-        f"config.eval.baselines: unknown {name!r}{_suggest(name, names)}; "
+        f"config.eval.baselines: unknown {name!r}{suggest(name, names)}; "
         f"there are {', '.join(names)}"
       )
   for name in config.eval.baselines:
@@ -336,7 +336,7 @@ def read_section(
     if field not in allowed:
       raise ValueError(
         f"config.{section_type.SECTION}.{field}: no such field"
-        f"{_suggest(field, allowed)}; there are {', '.join(allowed)}"
+        f"{suggest(field, allowed)}; there are {', '.join(allowed)}"
       )
     if isinstance(value, list):  # as JSON reads a tuple
       fields[field] = tuple(value)
@@ -365,7 +365,7 @@ def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
   fields = [field.name for field in fields]
   if leaf not in fields:
     return (
-      f"{_suggest(leaf, fields)}; the section {section} has {', '.join(fields)}"
+      f"{suggest(leaf, fields)}; the section {section} has {', '.join(fields)}"
     )
   return (
     f"; the section {section} belongs to the system {' or '.join(names)} of "
@@ -384,9 +384,3 @@ def _optional_type(hint: Any) -> type:
   """Returns T of the annotation `T | None`."""
   (value_type,) = set(typing.get_args(hint)) - {types.NoneType}
   return value_type
-
-
-def _suggest(name: str, choices: Sequence[str]) -> str:
-  """Returns ", did you mean ...?" with the nearest choice, if one is near."""
-  nearest = difflib.get_close_matches(name, choices, n=1)
-  return f" (did you mean {nearest[0]!r}?)" if nearest else ""

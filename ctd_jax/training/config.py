@@ -12,7 +12,7 @@ file does; `validate` imports what it compares with.
 import difflib
 import importlib.util
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import ml_collections
@@ -463,6 +463,12 @@ def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
     else:
       names.add(prefix + name)
   return names
+
+
+def suggest(name: str, choices: Iterable[str]) -> str:
+  """Returns " (did you mean ...?)" with the nearest choice, if one is near."""
+  nearest = difflib.get_close_matches(name, list(choices), n=1)
+  return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def suggest_field(config: ml_collections.ConfigDict, field: str) -> str:

@@ -21,12 +21,11 @@ Axes: B queries in a batch, H hard negatives a query, N = B * (1 + H) records.
 
 import abc
 import dataclasses
-import difflib
 import importlib
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -35,6 +34,8 @@ import ml_collections
 import msgspec
 import optax
 from jaxtyping import Array, Bool, Float, Int
+
+from ctd_jax.training.config import suggest
 
 # Finite, so that a masked entry has a zero gradient rather than a NaN.
 MASKED_LOGIT = -1e9
@@ -165,7 +166,7 @@ def make_loss(section: ml_collections.ConfigDict) -> Loss:
     )
   if name not in _losses:
     raise ValueError(
-      f"config.loss.name={name!r}: no such loss{_suggest(name, _losses)}; "
+      f"config.loss.name={name!r}: no such loss{suggest(name, _losses)}; "
       f"there are {', '.join(sorted(_losses))}; one of your own is in the "
       "module of config.loss.module"
     )
@@ -183,7 +184,7 @@ def make_loss(section: ml_collections.ConfigDict) -> Loss:
     if field.strip() not in fields:
       raise ValueError(
         f"config.loss.options: the loss {name} has no option "
-        f"{field.strip()!r}{_suggest(field, fields)}; it has "
+        f"{field.strip()!r}{suggest(field, fields)}; it has "
         f"{', '.join(fields) or 'none'}"
       )
     values[field.strip()] = value.strip()
@@ -238,12 +239,6 @@ def _check_teacher(
     )
   if teacher and not pathlib.Path(teacher).expanduser().is_file():
     raise ValueError(f"config.loss.teacher={teacher}: no such file")
-
-
-def _suggest(name: str, choices: Sequence[str] | Mapping[str, Any]) -> str:
-  """Returns " (did you mean ...?)" with the nearest choice, if one is near."""
-  nearest = difflib.get_close_matches(name, list(choices), n=1)
-  return f" (did you mean {nearest[0]!r}?)" if nearest else ""
 
 
 def mean_of(
