@@ -672,6 +672,11 @@ def _find_conflicts(
     "lists of config.mining.source='self' change; set it to 0",
   )
   yield (
+    not config.negatives.mined and config.mining != base_config().mining,
+    "config.mining is not read, since config.negatives.mined=0; set that to a "
+    "number of negatives, or leave config.mining as it is",
+  )
+  yield (
     config.optimizer.moment_dtype != "float32"
     and config.optimizer.name in ("adamaxw", "lamb"),
     f"config.optimizer.moment_dtype={config.optimizer.moment_dtype!r}: "

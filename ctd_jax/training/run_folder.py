@@ -38,6 +38,7 @@ _LATER_FIELDS = (
   "accumulate_steps",
   "patience",
   "eval.dimension",
+  "eval.mask_train",
   "loss.matryoshka",
   "model.learn_temperature",
   "model.separate_towers",

@@ -58,6 +58,16 @@ def test_a_config_gets_fields_that_change_no_number(tmp_path):
   assert config.keep_latest == training_config.base_config().keep_latest
 
 
+def test_a_new_field_has_a_value_for_older_runs():
+  # As many as configs had first: a later field belongs to _LATER_FIELDS, or to
+  # those that are free.
+  config = training_config.base_config()
+  names = training_config.field_names(config) - set(run_folder._LATER_FIELDS)
+  free = run_folder._FREE_FIELDS
+  required = {name for name in names if name.partition(".")[0] not in free}
+  assert len(required) == 64
+
+
 def test_sections_of_systems_are_free_to_change():
   fields = training_config.base_config().to_dict()
   fixed = run_folder.fixed_fields(fields)

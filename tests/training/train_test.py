@@ -357,6 +357,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     ("eval.dimension", 99, "config.eval.dimension=99: the vectors have 16"),
     ("patience", -1, "config.patience=-1: expected at least 0"),
     ("mining.depth", 0, "config.mining.depth=0: expected at least 1"),
+    ("mining.source", "self", "config.mining is not read, since config.negat"),
     ("mining.refresh_every", 5, "only the lists of config.mining.source='self"),
     ("eval.mode", "neg2", "neg1_ne1_dq0"),
     ("eval.batch_size", 0, "config.eval.batch_size=0: expected at least 1"),
