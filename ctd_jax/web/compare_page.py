@@ -17,6 +17,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ctd_jax.chronology import glyphs
 from ctd_jax.index import database, record_answers
 from ctd_jax.utils import deadlines
 from ctd_jax.web import corrections, month_page, queries, rendering
@@ -84,7 +85,7 @@ def mark_differences(texts: Sequence[str]) -> list[list[bool]]:
 
 def _fold(text: str) -> tuple[str, list[int]]:
   """Returns the letters of a text in one script, and where they stand."""
-  folded = database.fold_text(text)
+  folded = glyphs.fold_text(text)
   positions = [at for at, letter in enumerate(folded) if letter.isalnum()]
   return "".join(folded[at] for at in positions), positions
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctd_jax.chronology import glyphs
 from ctd_jax.index import database
 from tests.index.small_index import insert
 
@@ -83,7 +84,7 @@ def test_records_come_in_the_order_asked(connection):
 
 def test_folding_keeps_positions():
   text = "葬衛桓公，戰于鞌，𠀀"
-  assert len(database.fold_text(text)) == len(text)
+  assert len(glyphs.fold_text(text)) == len(text)
   spans = database.find_spans(["卫桓公", "戰於", "公戰"], text)
   assert spans == [(1, 4), (3, 6), (5, 7)]
   # Variant glyphs of prints.
