@@ -18,6 +18,7 @@ COMMANDS = {
     "build data sets and print their statistics",
   ),
   "train": ("ctd_jax.train", "train a retriever and evaluate it"),
+  "pretrain": ("ctd_jax.pretrain", "pre-train an encoder on texts"),
   "plan": ("ctd_jax.plan", "estimate memory, FLOPs and time of a training run"),
   "evaluate": ("ctd_jax.evaluate", "evaluate a run or untrained systems"),
   "ablate": (

@@ -88,6 +88,7 @@ class TextTokenizer:
     cls,
     texts: Iterable[str],
     extra_tokens: Sequence[str] = (),
+    max_size: int | None = None,
   ) -> TextTokenizer:
     """Returns a tokenizer of the characters that occur in `texts`.
 
@@ -98,6 +99,8 @@ class TextTokenizer:
       texts: usually the training split of a gallery.
       extra_tokens: come after the characters, and are found in a text as
         they are written.
+      max_size: most entries, special and extra ones included; the rarest
+        characters are then unknown. None = all.
     """
     normalizer = _make_normalizer()
     counts = collections.Counter()
@@ -108,6 +111,10 @@ class TextTokenizer:
       raise ValueError(
         "no character to build a vocabulary from: the texts are empty"
       )
+    if max_size is not None:
+      characters = characters[
+        : max_size - len((*SPECIAL_TOKENS, *extra_tokens))
+      ]
     tokens = (*SPECIAL_TOKENS, *characters)  # by id
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = tokenizers.Tokenizer(

@@ -489,7 +489,11 @@ def evaluation_splits(
 
 
 def count_total_steps(
-  num_epochs: float, batch_size: int, num_queries: int, accumulate_steps: int
+  num_epochs: float,
+  batch_size: int,
+  num_queries: int,
+  accumulate_steps: int,
+  unit: str = "train queries",
 ) -> int:
   """Returns the number of steps of a run, a multiple of `accumulate_steps`.
 
@@ -498,6 +502,7 @@ def count_total_steps(
       the initial parameters are evaluated.
     batch_size: queries a step.
     accumulate_steps: steps of an update.
+    unit: what an epoch is made of, for the error.
   """
   # The last part is cut.
   updates = int(num_epochs * num_queries) // (batch_size * accumulate_steps)
@@ -507,7 +512,7 @@ def count_total_steps(
       accumulation = f" times config.accumulate_steps={accumulate_steps}"
     raise ValueError(
       f"config.num_epochs={num_epochs} and config.batch_size={batch_size}"
-      f"{accumulation} make no step of {num_queries} train queries"
+      f"{accumulation} make no step of {num_queries} {unit}"
     )
   return updates * accumulate_steps
 

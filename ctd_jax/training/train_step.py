@@ -22,6 +22,7 @@ from jax.sharding import Mesh
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.models.dual_encoder import (
   ENCODER,
+  LOG_SCALE,
   QUERY_ENCODER,
   CTDConfig,
   DualEncoder,
@@ -194,7 +195,7 @@ def make_train_step(
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
     params = clip_temperature(optax.apply_updates(state.params, updates))
-    if objective.model.config.learn_temperature:
+    if LOG_SCALE in params:
       metrics["temperature"] = objective.model.read_temperature(params)
     new_state = state.replace(
       step=state.step + 1, params=params, opt_state=opt_state

@@ -212,14 +212,15 @@ def save_encoder(
   config: EncoderConfig,
   params: Any,
   max_shard_bytes: int = 5_000_000_000,
+  dtype: str = "float32",
 ) -> None:
-  """Writes config.json and the weights of an encoder, fp32."""
+  """Writes config.json and the weights of an encoder."""
   folders.write_tensors(
     folder,
     {
       name: (
         parameter.tensor_shape,
-        functools.partial(to_stored_tensor, parameter, leaf, row),
+        functools.partial(to_stored_tensor, parameter, leaf, row, dtype),
       )
       for parameter, leaf in zip(
         jax.tree.leaves(_describe_parameters(config, params)),
@@ -349,10 +350,12 @@ def _read_shard(
 
 
 def to_stored_tensor(
-  parameter: Parameter, leaf: jax.Array, row: int
+  parameter: Parameter, leaf: jax.Array, row: int, dtype: str = "float32"
 ) -> np.ndarray:
-  """Returns a tensor as it is stored, fp32."""
-  tensor = np.asarray(leaf[row] if parameter.is_stacked else leaf, np.float32)
+  """Returns a tensor as it is stored."""
+  tensor = np.asarray(
+    leaf[row] if parameter.is_stacked else leaf, jnp.dtype(dtype)
+  )
   # safetensors stores arrays in C order; a transpose is only a view.
   return np.ascontiguousarray(tensor.T) if parameter.is_transposed else tensor
 
@@ -421,6 +424,7 @@ def export_encoder(
   query: SideSettings,
   record: SideSettings,
   normalize: bool = True,
+  dtype: str = "float32",
 ) -> None:
   """Writes an encoder, its tokenizer and how its vectors are made.
 
@@ -433,8 +437,9 @@ def export_encoder(
     query: prefix and length of queries; both sides have a length.
     normalize: whether vectors have length 1, as those have that are compared by
       their cosine.
+    dtype: type of the stored weights.
   """
-  save_encoder(folder, config, params)
+  save_encoder(folder, config, params, dtype=dtype)
   tokenizer.save(folder, max(query.max_length, record.max_length))
   settings = VectorSettings(pooling, normalize, query, record)
   vector_settings.write_vector_settings(folder, settings, config.hidden_size)
