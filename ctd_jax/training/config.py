@@ -672,7 +672,8 @@ def _find_conflicts(
     "lists of config.mining.source='self' change; set it to 0",
   )
   yield (
-    not config.negatives.mined and config.mining != base_config().mining,
+    not config.negatives.mined
+    and (config.mining.source != "bm25" or config.mining.margin is not None),
     "config.mining is not read, since config.negatives.mined=0; set that to a "
     "number of negatives, or leave config.mining as it is",
   )
