@@ -106,7 +106,8 @@ class GridCell:
 def _name_values(values: Sequence[tuple[str, str]]) -> str:
   """Returns e.g. "optimizer.learning_rate=0.0001,batch_size=32"."""
   return ",".join(
-    f"{field}={_FORBIDDEN_IN_NAMES.sub('-', value)}" for field, value in values
+    f"{field}={_FORBIDDEN_IN_NAMES.sub('-', value.replace(', ', ','))}"
+    for field, value in values
   )
 
 
