@@ -70,7 +70,7 @@ def _check_trust(options: flags.FlagValues) -> None:
     *["--baselines_only"] * options.baselines_only,
     f"--config={command_line.config_path()}",
     *command_line.list_config_overrides(sys.argv),
-    *[f"--config.data_dir={data_dir}"] * bool(data_dir),
+    *[f"--config.data_dir={data_dir}"] * bool(options.data_dir),
   ]
   names = [f"split{seed}" for seed in range(1, options.splits + 1)]
   trust.run_variants(
