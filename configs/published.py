@@ -17,7 +17,7 @@ qwen3_embedding_0_6b, and `pqr` needs a file of pseudo-queries:
     --config=configs/published.py:rerank \\
     --config.published.runs=runs/zs-qwen3-embedding-0-6b/evaluation/DATA_SET \\
     --workdir=runs/rerank
-  python -m ctd_jax.systems.pseudo_queries --model=NAME --base_url=URL \\
+  python -m ctd_jax.systems.pseudo_queries --model=openai/gpt-4o \\
     --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only \\
     --config=configs/published.py:pqr --workdir=runs/pqr \\

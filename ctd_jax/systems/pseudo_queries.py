@@ -1,36 +1,35 @@
 """Writes pseudo-queries for every record with a chat model.
 
   python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt \\
-    --model=NAME --base_url=URL --workdir=runs/pseudo
+    --model=openai/gpt-4o --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only \\
     --config=configs/published.py:pqr --workdir=runs/pqr \\
     --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl
 
-The first command writes pseudo_queries.jsonl, which `systems.pqr` reads, and
-the journals answers.jsonl and replies.jsonl, from which an interrupted run
-continues. The model sees only the text of a record. Needs the extra [llm].
+The first command writes pseudo_queries.jsonl, which `systems.pqr` reads.
+Replies are cached, so an interrupted run continues when it is started again.
+The model sees only the text of a record. Needs the extra [llm].
 """
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
 import pathlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from absl import flags
 
-from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark, Record
 from ctd_jax.systems import pqr
-from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_client import open_client
-from ctd_jax.tasks.chat_models import (
-  Endpoint,
-  Journal,
-  make_conversation,
-)
-from ctd_jax.utils import command_line, files
+from ctd_jax.tasks import chat
+from ctd_jax.utils import command_line, files, output
 from ctd_jax_datasets import load
+
+if TYPE_CHECKING:
+  from inspect_ai.model import Model
 
 OUTPUT_FILE = "pseudo_queries.jsonl"
 _TASK = (
@@ -42,74 +41,75 @@ _TASK = (
 _NUMBERING = re.compile(
   r"^\s*\**(?:[-*•·]|[(（]?(?:\d+|[一二三四五六七八九十]+)[)）.．、:：](?!\d))\**\s*"
 )
-# Reasoning models write their thoughts in front of the answer.
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
-
-
-@dataclasses.dataclass(frozen=True)
-class RecordQuestion:
-  """Record that pseudo-queries are written for."""
-
-  question_id: str  # id of the record
-  text: str  # of the record
 
 
 def parse_reply(reply: str) -> list[str]:
   """Returns the pseudo-queries of a reply, without numbers and blank lines."""
   lines = (
     _NUMBERING.sub("", line).strip()
-    for line in _THOUGHT.sub("", reply).splitlines()
+    for line in chat.strip_thoughts(reply).splitlines()
   )
   return [line for line in lines if line]
 
 
+async def _ask_all(
+  model: Model, records: Sequence[Record], count: int
+) -> list[list[str] | BaseException]:
+  """Returns the pseudo-queries of every record, or the error of its request."""
+  progress_bar = output.Progress(total=len(records), unit="record")
+
+  async def ask(record: Record) -> list[str]:
+    messages = chat.make_messages((_TASK.format(count=count), record.text))
+    questions = parse_reply(await chat.ask(model, messages))
+    progress_bar.update()
+    return questions
+
+  # The model limits the requests that are under way at once.
+  with progress_bar:
+    return await asyncio.gather(*map(ask, records), return_exceptions=True)
+
+
 def write_pseudo_queries(
   benchmark: Benchmark,
-  endpoint: Endpoint,
+  model_name: str,
   count: int,
   folder: pathlib.Path,
-  workers: int = 4,
+  options: Mapping[str, Any],
 ) -> str:
   """Writes the pseudo-queries of all records; returns a line about them.
 
   Args:
     benchmark: benchmark whose records are read.
-    endpoint: model and server.
+    model_name: name of the model, as in inspect-ai.
     count: pseudo-queries of a record.
-    folder: folder for the file and the journals.
-    workers: parallel requests.
+    folder: folder for the file.
+    options: fields of inspect-ai's `GenerateConfig`.
 
   Raises:
-    ValueError: if the journals have other settings, or the extra `llm` is
-      not installed.
+    ValueError: if the extra `llm` is not installed, or a record has no reply.
   """
-  records = [RecordQuestion(r.record_id, r.text) for r in benchmark.records]
-  with (
-    open_client(folder / "replies.jsonl", endpoint) as chat,
-    Journal(folder / "answers.jsonl") as journal,
-  ):
-    settings = {
-      "dataset": benchmark.name,
-      "model": endpoint.model,
-      "count": count,
-      "prompt": _TASK,
-    }
-    chat_models.check_settings(journal, settings)
-    prompt = _TASK.format(count=count)
-    replies = chat_models.ask_questions(
-      records,
-      lambda record: chat.ask(make_conversation(prompt, record.text)).text,
-      journal,
-      workers,
+  chat.check_installed()
+  from inspect_ai._util.error import PrerequisiteError
+  from inspect_ai.model import GenerateConfig, get_model
+
+  try:
+    model = get_model(model_name, config=GenerateConfig(**options))
+  except PrerequisiteError as error:
+    raise ValueError(str(error.message)) from None
+  found = asyncio.run(_ask_all(model, benchmark.records, count))
+  errors = [error for error in found if isinstance(error, BaseException)]
+  if errors:
+    raise ValueError(
+      f"{len(errors)} of {len(found)} records have no reply ({errors[0]}); run "
+      "the same command again to ask only these"
     )
   lines = [
-    pqr.PseudoQueries(record_id, parse_reply(reply))
-    for record_id, reply in replies.items()
+    msgspec.json.encode(pqr.PseudoQueries(record.record_id, questions)).decode()
+    for record, questions in zip(benchmark.records, found, strict=True)
   ]
-  text = "".join(msgspec.json.encode(x).decode() + "\n" for x in lines)
   path = folder / OUTPUT_FILE
-  files.write_text(path, text)
-  counts = [len(line.generated_queries) for line in lines]
+  files.write_text(path, "".join(f"{line}\n" for line in lines))
+  counts = list(map(len, found))
   return (
     f"{path}: {sum(counts)} pseudo-queries of {len(lines)} records, none of "
     f"{counts.count(0)}"
@@ -122,16 +122,16 @@ def main() -> None:
   print(
     write_pseudo_queries(
       load.build_benchmark(values.dataset, values.data_dir, None),
-      chat_models.read_endpoint(values.model),
+      values.model,
       values.count,
       pathlib.Path(command_line.WORKDIR.value).expanduser(),
-      values.workers,
+      chat.read_options(),
     )
   )
 
 
 if __name__ == "__main__":
-  chat_models.define_endpoint_flags()
+  chat.define_flags(with_judge=False)
   flags.DEFINE_string(
     "dataset",
     "chunqiutr/rebuilt",
@@ -152,5 +152,5 @@ if __name__ == "__main__":
     pqr.MAX_QUESTIONS,
   )
   flags.declare_key_flag(command_line.WORKDIR.name)  # shown by --help
-  flags.adopt_module_key_flags(chat_models)
+  flags.adopt_module_key_flags(chat)
   command_line.run_main(main, required=("model", "workdir"))

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pathlib
 import random
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 from jaxtyping import Int
 
@@ -33,9 +34,11 @@ from ctd_jax.benchmark.benchmark import (
   Query,
 )
 from ctd_jax.chronology import dates
+from ctd_jax.evaluation import significance
 from ctd_jax.retrieval import bm25
-from ctd_jax.tasks.chat_models import Message, make_conversation
-from ctd_jax.utils import files
+from ctd_jax.tasks import chat
+from ctd_jax.tasks.chat import Conversation
+from ctd_jax_datasets import load
 
 NEAR_MONTH, SAME_MONTH = "near month", "same month of another year"
 PLACEHOLDER, COMMENTARY = "placeholder", "commentary"
@@ -152,12 +155,37 @@ def _find_confusable(
   return [(row, CONFUSABLE_ROLES[number]) for _, number, row in ranked[:count]]
 
 
-def write_packs(path: pathlib.Path, packs: Sequence[Pack]) -> None:
-  """Writes packs as JSON lines."""
-  lines = (
-    json.dumps(dataclasses.asdict(pack), ensure_ascii=False) for pack in packs
+def load_packs(
+  dataset: str,
+  data_dir: str | None,
+  split: str,
+  answers: int,
+  confusable: int,
+  seed: int,
+) -> tuple[str, list[Pack], dict[str, tuple[int, int]]]:
+  """Returns a data set's name, its packs, and query id -> (reign, year).
+
+  Args:
+    dataset: data set, or beir:FOLDER; the other arguments as in `make_packs`.
+  """
+  benchmark = load.build_benchmark(dataset, data_dir, None)
+  if not benchmark.queries.get(split):
+    raise ValueError(f"--split={split}: {benchmark.name} has no query")
+  queries = chat.interleave(
+    benchmark.queries[split], lambda query: query.family, seed
   )
-  files.write_text(path, "".join(f"{line}\n" for line in lines))
+  packs = make_packs(benchmark, queries, answers, confusable, seed)
+  return benchmark.name, packs, significance.find_query_years(benchmark, split)
+
+
+def pack_to_json(pack: Pack) -> dict[str, Any]:
+  """Returns a pack as JSON values."""
+  return msgspec.to_builtins(pack)
+
+
+def pack_from_json(data: Mapping[str, Any]) -> Pack:
+  """Returns the pack of `pack_to_json`."""
+  return msgspec.convert(data, Pack)
 
 
 _ANSWER_INSTRUCTION = (
@@ -173,7 +201,7 @@ _JUDGING_INSTRUCTION = (
 )
 
 
-def make_answer_prompt(pack: Pack, with_dates: bool = True) -> list[Message]:
+def make_answer_prompt(pack: Pack, with_dates: bool = True) -> Conversation:
   """Returns the conversation that asks for an answer with citations.
 
   Args:
@@ -188,16 +216,16 @@ def make_answer_prompt(pack: Pack, with_dates: bool = True) -> list[Message]:
     _ANSWER_INSTRUCTION if with_dates else _ANSWER_INSTRUCTION + _UNDATED_NOTE
   )
   text = "\n".join(["史料：", *lines, "", f"問題：{pack.question}"])
-  return make_conversation(instruction, text)
+  return instruction, text
 
 
-def make_judging_prompt(pack: Pack, reply: str) -> list[Message]:
+def make_judging_prompt(pack: Pack, reply: str) -> Conversation:
   """Returns the conversation that asks which records a reply covers."""
   lines = [f"[{n}] {pack.items[n - 1].text}" for n in pack.answers]
   text = "\n".join(
     [f"問題：{pack.question}", f"作答：{reply}", "應當說到的史料：", *lines]
   )
-  return make_conversation(_JUDGING_INSTRUCTION, text)
+  return _JUDGING_INSTRUCTION, text
 
 
 # Half and full width, also several numbers in one mark.
@@ -211,10 +239,6 @@ MEASURES = (
   "coverage",
   "judged_coverage",
 )
-
-
-class NoVerdictError(ValueError):
-  """Reply of a judge without a readable verdict."""
 
 
 def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
@@ -232,9 +256,7 @@ def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
   return list(dict.fromkeys(valid_numbers)), len(numbers) - len(valid_numbers)
 
 
-def score_answer(
-  pack: Pack, reply: str, verdict: Mapping[int, bool] | None = None
-) -> dict[str, float]:
+def score_answer(pack: Pack, reply: str) -> dict[str, float]:
   """Returns the measures of an answer, each from 0 to 1.
 
   - `citation_precision`: share of the cited records that answer, 0 if none is
@@ -244,24 +266,16 @@ def score_answer(
     belongs to all statements before it in its line.
   - `coverage`: mean share of the character bigrams of an answering record that
     occur in the reply.
-  - `judged_coverage`: share of the answering records that the judge finds
-    covered; absent without a verdict.
-
-  Args:
-    verdict: number of an answering record -> whether the reply covers it.
   """
   numbers, num_invalid = parse_citations(reply, len(pack.items))
   cited_answers = set(pack.answers).intersection(numbers)
-  values = {
+  return {
     "citation_precision": len(cited_answers)
     / max(1, len(numbers) + num_invalid),
     "citation_recall": len(cited_answers) / max(1, len(pack.answers)),
     "supported": _supported_share(pack, reply),
     "coverage": _mean_coverage(pack, reply),
   }
-  if verdict is not None:
-    values["judged_coverage"] = sum(verdict.values()) / max(1, len(verdict))
-  return values
 
 
 def count_wrong_citations(pack: Pack, reply: str) -> dict[str, int]:
@@ -275,17 +289,17 @@ def parse_verdict(reply: str, pack: Pack) -> dict[int, bool]:
   """Returns number of an answering record -> whether the answer covers it.
 
   Raises:
-    NoVerdictError: if the reply has no JSON with 0 or 1 for each number.
+    ValueError: if the reply has no JSON with 0 or 1 for each number.
   """
   start, end = reply.find("{"), reply.rfind("}")
   try:
     data = json.loads(reply[start : end + 1])
     verdict = {number: data[str(number)] for number in pack.answers}
   except (KeyError, TypeError, ValueError) as error:
-    raise NoVerdictError(f"no verdict in {reply!r}: {error}") from None
+    raise ValueError(f"no verdict in {reply!r}: {error}") from None
   for number, value in verdict.items():
     if value not in (0, 1):
-      raise NoVerdictError(f"verdict on [{number}] is {value!r}, not 0 or 1")
+      raise ValueError(f"verdict on [{number}] is {value!r}, not 0 or 1")
   return {number: bool(value) for number, value in verdict.items()}
 
 

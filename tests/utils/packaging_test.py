@@ -36,6 +36,7 @@ USED_BY_OTHERS = {
   "mkdocs-jupyter",
   "mkdocs-material",
   "mkdocstrings",
+  "openai",
   "playwright",
   "pytest-xdist",
   "python-multipart",
@@ -231,7 +232,7 @@ def test_the_product_starts_without_extras():
     for module, names in packages_distributions().items()
     if extras & {normalised(name) for name in names}
   ]
-  assert {"xgboost", "sklearn", "openai"} <= set(absent)
+  assert {"xgboost", "sklearn", "inspect_ai"} <= set(absent)
   modules = [module for module, _ in cli.COMMANDS.values()]
   modules += TASK_COMMANDS
   process = subprocess.run(

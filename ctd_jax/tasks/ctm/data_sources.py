@@ -2,10 +2,10 @@
 
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from ctd_jax.tasks.ctm.command_settings import DataSettings
+from ctd_jax.tasks import chat
 from ctd_jax_datasets import build
 from ctd_jax_datasets.ctm import ctm_dataset_builder, repository, schema
 from ctd_jax_datasets.ctm.schema import ItoInstance, Question
@@ -15,38 +15,58 @@ QA_DATASETS = ("ctm/qa", "ctm/long_script")
 ITO_DATASET = "ctm/ito"
 
 
-def load_questions(data: DataSettings, split: str) -> list[Question]:
-  """Returns the questions of a split; missing data sets are built."""
-  if data.file is None:
+def load_questions(
+  path: str | None,
+  data_dir: str | None,
+  split: str,
+  tasks: Collection[str] = (),
+) -> list[Question]:
+  """Returns the questions of a split, one of each task in turn.
+
+  Args:
+    path: JSON lines; None takes the data set, which is built if missing.
+    tasks: tasks that are taken; () takes all.
+  """
+  if path is None:
     all_questions = [
       question
       for name in QA_DATASETS
       for question in ctm_dataset_builder.read_questions(
-        build.build_dataset(name, data.data_dir)
+        build.build_dataset(name, data_dir)
       )
     ]
   else:
-    all_questions = read_json_lines(data.file, schema.question_from_json)
-  split_questions = [q for q in all_questions if q.split == split]
-  if not split_questions:
-    raise ValueError(f"--data={data.file}: no question of the split {split}")
-  return split_questions
-
-
-def load_games(data: DataSettings) -> list[ItoInstance]:
-  """Returns the games; a missing data set is built."""
-  if data.file is None:
-    return ctm_dataset_builder.read_games(
-      build.build_dataset(ITO_DATASET, data.data_dir)
+    all_questions = read_json_lines(path, schema.question_from_json)
+  questions = [
+    q
+    for q in all_questions
+    if split in (q.split, "all") and (not tasks or q.task in tasks)
+  ]
+  if not questions:
+    raise ValueError(
+      f"--data={path}: no question of split {split}, task "
+      f"{', '.join(tasks) or 'any'}"
     )
-  return read_json_lines(data.file, schema.instance_from_json)
+  return chat.interleave(questions, lambda question: question.task)
 
 
-def format_dataset_name(name: str, data: DataSettings) -> str:
+def load_games(path: str | None, data_dir: str | None) -> list[ItoInstance]:
+  """Returns the games, one of each level in turn; arguments as above."""
+  games = (
+    ctm_dataset_builder.read_games(build.build_dataset(ITO_DATASET, data_dir))
+    if path is None
+    else read_json_lines(path, schema.instance_from_json)
+  )
+  return chat.interleave(games, lambda game: game.level)
+
+
+def format_dataset_name(
+  name: str, path: str | None, data_dir: str | None
+) -> str:
   """Returns the data set's name in result rows, with its version if built."""
-  if data.file is not None:
-    return f"ctm/{pathlib.Path(data.file).stem}"
-  return f"{name}:{build.build_dataset(name, data.data_dir).version}"
+  if path is not None:
+    return f"ctm/{pathlib.Path(path).stem}"
+  return f"{name}:{build.build_dataset(name, data_dir).version}"
 
 
 def read_json_lines(

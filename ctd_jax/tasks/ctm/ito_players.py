@@ -17,11 +17,10 @@ import dataclasses
 import itertools
 import json
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from ctd_jax.tasks.chat_client import ChatClient
-from ctd_jax.tasks.chat_models import make_conversation
+from ctd_jax.tasks.chat import Conversation
 from ctd_jax.tasks.ctm import ito_game, prompts, replies
 from ctd_jax.tasks.ctm.ito_game import DESCRIBE, Round, View
 from ctd_jax_datasets.ctm import periods, schema
@@ -118,7 +117,7 @@ class Guesser:
   name: str  # of its rule, in `GUESSERS`
   seed: int | str = 0  # seed of all draws
 
-  def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
+  async def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON of the phase; complaints do not occur."""
     if view.phase == DESCRIBE:
       return _format_description(
@@ -137,7 +136,7 @@ class InformedAgent:
   accuracy: float = 1.0
   seed: int | str = 0  # seed of all draws
 
-  def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
+  async def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the JSON that the phase asks for."""
     label = self._believed_label(view)
     if view.phase == DESCRIBE:
@@ -198,12 +197,12 @@ _RANK_PROMPT = (
 class ModelAgent:
   """Agent that asks a chat model for every turn."""
 
-  chat: ChatClient  # client of the model
+  # Asks the model, and returns its reply without thoughts.
+  ask: Callable[[Conversation], Awaitable[str]]
   # All themes, which the prompt lists with their order.
   themes: tuple[Theme, ...]
-  sample: int = 0  # number of the draw, for games played more than once
 
-  def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
+  async def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
     """Returns the reply of the model to the view and the complaints."""
     rules = _RULES_PROMPT.format(
       seats=view.num_seats,
@@ -229,9 +228,7 @@ class ModelAgent:
     ]
     user_lines = ["\n".join(history), request]
     user_lines += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
-    return self.chat.ask(
-      make_conversation(rules, "\n".join(user_lines)), self.sample
-    ).text
+    return await self.ask((rules, "\n".join(user_lines)))
 
 
 def _format_round(number: int, past_round: Round, view: View) -> list[str]:
@@ -254,9 +251,9 @@ def _format_round(number: int, past_round: Round, view: View) -> list[str]:
 
 
 class Agent(Protocol):
-  """Player of a seat."""
+  """Player of a seat; asynchronous, so that many games ask a model at once."""
 
-  def reply(self, view: ito_game.View, complaints: Sequence[str]) -> str:
+  async def reply(self, view: ito_game.View, complaints: Sequence[str]) -> str:
     """Returns the JSON of the phase, see `schema`.
 
     Args:
@@ -274,7 +271,7 @@ class FinishedGame:
   turns: tuple[dict[str, Any], ...]
 
 
-def play_game(
+async def play_game(
   state: ito_game.State,
   agents: Sequence[Agent],
   repairs: int = 2,
@@ -291,7 +288,7 @@ def play_game(
   forbidden_names = {*(seat.entity for seat in seats), *extra_names}
   turns = []
   while state.phase in (ito_game.DESCRIBE, ito_game.RANK):
-    action, turn = _play_turn(
+    action, turn = await _play_turn(
       state, agents[state.next_seat], repairs, forbidden_names
     )
     state = ito_game.apply_action(state, action)
@@ -299,7 +296,7 @@ def play_game(
   return FinishedGame(state, tuple(turns))
 
 
-def _play_turn(
+async def _play_turn(
   state: ito_game.State,
   agent: Agent,
   repairs: int,
@@ -310,7 +307,7 @@ def _play_turn(
   turn: dict[str, Any] = {"replies": [], "complaints": [], "leaked": False}
   leaking_reply = None  # the last one; its item is valid
   for _ in range(repairs + 1):
-    text = agent.reply(view, tuple(turn["complaints"]))
+    text = await agent.reply(view, tuple(turn["complaints"]))
     turn["replies"].append(text)
     try:
       return ito_game.read_reply(text, view, forbidden_names), turn

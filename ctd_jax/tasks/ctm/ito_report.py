@@ -12,10 +12,8 @@ import collections
 import functools
 import itertools
 import math
-import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import matplotlib.figure
 import numpy as np
 import scipy.stats
 
@@ -23,7 +21,6 @@ from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import ito_game
 from ctd_jax.utils import output
-from ctd_jax.utils.output import COLOURS
 from ctd_jax_datasets.ctm import periods
 
 CUTOFFS = (1, 3, 8)  # the K of Pass@K; the paper reports 3 and 8
@@ -327,49 +324,3 @@ def make_result_rows(
     for k in available_cutoffs(states)
     for share in (pass_at_k(games, k),)
   ]
-
-
-def plot_passes(
-  name: str, states: Sequence[ito_game.State], path: pathlib.Path
-) -> None:
-  """Writes a PNG of games won by round and level, next to random guessing."""
-  figure = matplotlib.figure.Figure(figsize=(8, 4.2), layout="constrained")
-  axes = figure.add_subplot()
-  rounds = range(1, min(len(state.themes) for state in states) + 1)
-  for level_index, (level, games) in enumerate(group_by_level(states).items()):
-    colour = COLOURS[level_index]
-    shares = [pass_at_k(games, k) for k in rounds]
-    # [rounds, 2] -> two arrays of ends.
-    low, high = np.array([share.interval for share in shares]).T
-    values = 100 * np.array([share.ratio for share in shares])
-    axes.errorbar(
-      # Levels are shifted, so that their intervals stay apart.
-      np.array(rounds) + 0.05 * (level_index - 1.5),
-      values,
-      # Rounding can put the end of an interval past a share of 0 or 1.
-      yerr=np.clip([values - 100 * low, 100 * high - values], 0, None),
-      color=colour,
-      marker="o",
-      ms=4,
-      lw=1.2,
-      capsize=2,
-      label=f"{level}, n={len(games)}",
-    )
-    axes.plot(
-      rounds,
-      [100 * guesser_win_probability("random", level, k) for k in rounds],
-      color=colour,
-      ls=":",
-    )
-  # An empty line: one entry of the legend for all dotted lines.
-  axes.plot([], [], color="0.4", ls=":", label="guessing, right seats locked")
-  axes.set_xlabel("rounds allowed, K")
-  axes.set_ylabel("games won within K rounds in %")
-  axes.set_ylim(-2, 102)
-  axes.set_xticks(list(rounds))
-  axes.set_title(f"{name}: Pass@K with 95 % intervals")
-  axes.grid(True, color="0.9")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
-  figure.legend(loc="outside right upper", frameon=False)
-  output.write_figure(path, figure)

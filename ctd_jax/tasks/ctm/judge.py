@@ -24,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import scipy.stats
 
+from ctd_jax.tasks import chat
 from ctd_jax.tasks.ctm import replies
-from ctd_jax.tasks.ctm.command_settings import DIRECT
 from ctd_jax_datasets.ctm import periods, schema
 from ctd_jax_datasets.ctm.periods import EARLIER, LATER
 from ctd_jax_datasets.ctm.schema import Question, Relation
@@ -36,6 +36,8 @@ HEDGE_PATTERN = re.compile(
 )
 MAX_SHORT_LENGTH = 24  # characters of an answer that is nothing but an answer
 
+# Form of a reply: an answer, or JSON with a chain of thought and an answer.
+DIRECT, COT = STYLES = ("direct", "cot")
 # Sources of a verdict besides the names of the rules.
 UNDECIDED = "undecided"  # no rule could read the answer; a model may decide
 UNPARSED = "unparsed"  # no answer, or not in the JSON that was asked for
@@ -545,8 +547,10 @@ def extract_final_answer(reply: str, style: str) -> str | None:
   """Returns the answer in a reply, None if it cannot be parsed.
 
   Args:
+    reply: whole reply; thoughts in front of the answer are left out.
     style: `DIRECT` takes all of it, `COT` needs JSON with 思考 and 回答.
   """
+  reply = chat.strip_thoughts(reply)
   if style == DIRECT:
     return reply
   try:

@@ -6,9 +6,9 @@ ours; `grading` has the prompt of the model that judges.
 
 from collections.abc import Sequence
 
-from ctd_jax.tasks.chat_models import Message, make_conversation
+from ctd_jax.tasks.chat import Conversation
 from ctd_jax.tasks.ctm import judge
-from ctd_jax.tasks.ctm.command_settings import COT
+from ctd_jax.tasks.ctm.judge import COT
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.schema import Question
 
@@ -37,7 +37,7 @@ _ANSWER_FORMATS = {
 
 def make_question_prompt(
   question: Question, style: str, context: Sequence[str] = ()
-) -> list[Message]:
+) -> Conversation:
   """Returns the conversation that asks a question.
 
   Args:
@@ -55,6 +55,4 @@ def make_question_prompt(
   context_block = (
     f"可供参考的资料（未必都有用）：\n{passages}\n" if context else ""
   )
-  return make_conversation(
-    "\n".join(lines), f"{context_block}问题：{question.question}"
-  )
+  return "\n".join(lines), f"{context_block}问题：{question.question}"

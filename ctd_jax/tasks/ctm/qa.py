@@ -1,4 +1,4 @@
-"""Runs of the question task: answers, verdicts, report and result rows.
+"""The question task of CTM: what a model reads, and answers without a model.
 
 What a model reads first separates knowledge from reasoning: nothing
 (closed_book), passages retrieved by BM25 (open_book), the dates of the
@@ -8,44 +8,28 @@ question's entities (facts), or these among the dates of others
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
-import json
-import pathlib
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from absl import logging
 
-from ctd_jax.evaluation import results
-from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.retrieval import bm25, host_search
-from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_client import ChatClient, open_client
-from ctd_jax.tasks.chat_models import Journal
-from ctd_jax.tasks.ctm import data_sources, grading, prompts, report, timeline
-from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
-from ctd_jax.tasks.ctm.judge import AnswerVerdict
-from ctd_jax.utils import files
+from ctd_jax.tasks.ctm import data_sources, timeline
 from ctd_jax_datasets import load
 from ctd_jax_datasets.ctm import question_drafts, repository
 from ctd_jax_datasets.ctm.periods import ERA
 from ctd_jax_datasets.ctm.schema import Entity, Question
 
-NoteFunction = Callable[[report.GradedQuestions], dict[str, object]]
+ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
+# System without a model -> its information track; that of a model is its arm.
+SYSTEM_TRACKS = {
+  "eras": "closed_book",
+  "chronicles": "open_book",
+  "oracle": "facts",
+}
 ContextProvider = Callable[[Question], Sequence[str]]
 NUM_PASSAGES = 10  # as many as the paper takes from a web search
-
-
-def answer_with_model(
-  chat: ChatClient, style: str, context: ContextProvider, question: Question
-) -> str:
-  """Returns a model's reply to a question."""
-  return chat.ask(
-    prompts.make_question_prompt(question, style, context(question))
-  ).text
 
 
 def list_facts(question: Question) -> Sequence[str]:
@@ -81,200 +65,65 @@ def make_open_book(texts: Sequence[str]) -> ContextProvider:
   return find_passages
 
 
-# Information track of the systems without a model; a model's is its arm.
-_SYSTEM_TRACKS = {
-  "eras": "closed_book",
-  "chronicles": "open_book",
-  "oracle": "facts",
-}
-ANSWERS_FILE = "answers.jsonl"
-REPLIES_FILE = "replies.jsonl"
-JUDGE_REPLIES_FILE = "judge_replies.jsonl"
-VERDICTS_FILE = "verdicts.jsonl"
-
-
-def run_questions(settings: QaSettings) -> None:
-  """Answers and judges all questions; an interrupted run is resumed."""
-  questions = [
-    question
-    for question in data_sources.load_questions(settings.data, settings.split)
-    if not settings.task or question.task in settings.task
-  ][: settings.limit]
-  if not questions:
-    raise ValueError(f"--split={settings.split}: no question of these tasks")
-  run_key = _make_run_key(settings)
-  is_model = settings.system == MODEL
-  start = time.perf_counter()
-  with (
-    _open_answerer(settings, questions) as (answer, make_notes),
-    Journal(settings.workdir / ANSWERS_FILE) as journal,
-  ):
-    chat_models.check_settings(journal, run_key)
-    replies = chat_models.ask_questions(
-      questions, answer, journal, settings.workers if is_model else 1
-    )
-  style = settings.style if is_model else DIRECT
-  verdicts = grading.grade_answers(
-    [(q, replies[q.question_id], style) for q in questions],
-    settings.judge,
-    settings.workers,
-    settings.workdir / JUDGE_REPLIES_FILE,
-  )
-  graded = list(zip(questions, verdicts, strict=True))
-  notes = {
-    "settings": json.dumps(run_key, ensure_ascii=False),
-    **make_notes(graded),
-  }
-  _write_results(settings, graded, notes, time.perf_counter() - start)
-
-
-def _make_run_key(settings: QaSettings) -> dict[str, object]:
-  """Returns everything on which the answers depend, as the journal has it."""
-  # Names and types as in the journals of earlier versions.
-  run_key: dict[str, object] = {
-    "system": settings.system,
-    "data": settings.data.file,
-  }
-  if settings.system == "chronicles":
-    run_key["chronicles"] = list(settings.chronicles)
-  if settings.system == MODEL:
-    run_key |= {
-      "model": settings.endpoint.model,
-      "arm": settings.arm,
-      "style": settings.style,
-      "temperature": settings.endpoint.temperature,
-      "max_tokens": settings.endpoint.max_tokens,
-      "gallery": settings.gallery,
-    }
-  return run_key
-
-
-@contextlib.contextmanager
-def _open_answerer(
-  settings: QaSettings, questions: Sequence[Question]
-) -> Iterator[tuple[Callable[[Question], str], NoteFunction]]:
-  """Yields a function that answers, and one for the notes of the report."""
-  if settings.system != MODEL:
-    # The prior is that of the train split, whichever split is asked.
-    train_questions = data_sources.load_questions(settings.data, "train")
-    answerer = timeline.TimelineAnswerer(
-      _load_known_entities(settings),
-      timeline.AnswerPrior.from_questions(train_questions),
-    )
-
-    def note_known_questions(graded: report.GradedQuestions) -> dict[str, str]:
-      if settings.system != "chronicles":
-        return {}
-      # The track open_book is fair only where the texts have the answer.
-      outcomes = [v.correct for q, v in graded if answerer.knows(q)]
-      accuracy = "none"
-      if outcomes:
-        accuracy = Proportion(sum(outcomes), len(outcomes))
-      return {
-        "questions whose names are all dated": f"{len(outcomes)}, {accuracy} %"
-      }
-
-    yield answerer.answer, note_known_questions
-    return
-  context = _choose_context(settings, questions)
-  replies_path = settings.workdir / REPLIES_FILE
-  with open_client(replies_path, settings.endpoint) as chat:
-    yield (
-      functools.partial(answer_with_model, chat, settings.style, context),
-      lambda graded: {**chat.totals(), "from the journal": chat.cached},
-    )
-
-
-def _choose_context(
-  settings: QaSettings, questions: Sequence[Question]
+def choose_context(
+  arm: str, gallery: str | None, questions: Sequence[Question]
 ) -> ContextProvider:
-  """Returns what gives the model a question's context in this arm."""
-  if settings.arm == "closed_book":
+  """Returns what gives a model the context of a question.
+
+  Args:
+    arm: one of `ARMS`.
+    gallery: file of the texts for open_book, see `data_sources.load_passages`.
+    questions: all questions; the facts of others are distractors.
+  """
+  if arm not in ARMS:
+    raise ValueError(f"arm={arm}: should be one of {', '.join(ARMS)}")
+  if arm == "closed_book":
     return lambda question: ()
-  if settings.arm == "facts":
+  if arm == "facts":
     return list_facts
-  if settings.arm == "distractor_facts":
+  if arm == "distractor_facts":
     facts = sorted({fact for q in questions for fact in list_facts(q)})
     return functools.partial(add_distractors, facts)
-  return make_open_book(data_sources.load_passages(settings.gallery))
+  return make_open_book(data_sources.load_passages(gallery))
 
 
-def _load_known_entities(settings: QaSettings) -> list[Entity]:
-  """Returns the records of the entities that a system without a model knows."""
+def make_answerer(
+  system: str,
+  train_questions: Sequence[Question],
+  chronicles: Sequence[str],
+  data_dir: str | None,
+) -> timeline.TimelineAnswerer:
+  """Returns a system that answers without a model.
+
+  Args:
+    system: name in `SYSTEM_TRACKS`.
+    train_questions: questions of the train split, which give the prior.
+    chronicles: data sets that the system chronicles searches.
+  """
   entities = repository.load_entities()
-  if settings.system == "oracle":
-    return list(entities)
+  return timeline.TimelineAnswerer(
+    list(entities)
+    if system == "oracle"
+    else _date_entities(system, entities, chronicles, data_dir),
+    timeline.AnswerPrior.from_questions(train_questions),
+  )
+
+
+def _date_entities(
+  system: str,
+  entities: Sequence[Entity],
+  chronicles: Sequence[str],
+  data_dir: str | None,
+) -> list[Entity]:
+  """Returns the records of the names that eras or chronicles can date."""
   # Names of eras are in every dictionary, so both systems know them.
   known_entities = [entity for entity in entities if entity.kind == ERA]
-  if settings.system == "chronicles":
+  if system == "chronicles":
     index = timeline.ChronicleIndex.from_benchmarks(
-      load.load_benchmark(name, settings.data.data_dir)
-      for name in settings.chronicles
+      load.load_benchmark(name, data_dir) for name in chronicles
     )
     known_entities += index.date_entities(
       [entity for entity in entities if entity.kind != ERA]
     )
     logging.info("dated %d of %d names", len(known_entities), len(entities))
   return known_entities
-
-
-def _write_results(
-  settings: QaSettings,
-  graded: report.GradedQuestions,
-  notes: Mapping[str, object],
-  seconds: float,
-) -> None:
-  """Writes verdicts, rows, report and plots; prints a summary."""
-  folder = settings.workdir
-  name = settings.system
-  if name == MODEL:
-    name = settings.endpoint.model
-  lines = (
-    json.dumps(
-      {"id": question.question_id, **dataclasses.asdict(verdict)},
-      ensure_ascii=False,
-    )
-    for question, verdict in graded
-  )
-  files.write_text(folder / VERDICTS_FILE, "\n".join(lines) + "\n")
-  rows = report.make_result_rows(
-    graded,
-    dataset=data_sources.format_dataset_name(
-      data_sources.QA_DATASETS[0], settings.data
-    ),
-    system=name,
-    track=_SYSTEM_TRACKS.get(settings.system, settings.arm),
-    score_mode=settings.judge.model if settings.judge else "rules",
-    split=settings.split,
-    mode=settings.style,
-    command=settings.command,
-    commit=files.code_commit(),
-    seconds=round(seconds, 1),
-  )
-  results.write_result_rows(folder / "results.json", rows)
-  graded_by_system = {name: graded}
-  for finished_run in map(pathlib.Path, settings.also):
-    graded_by_system[finished_run.name] = _read_finished_run(
-      finished_run, graded
-    )
-  report.write_report(folder, graded_by_system, {name: notes})
-  report.write_plots(folder, graded_by_system)
-  print(report.format_summary(graded, name))
-  print(f"written: {folder / 'report.md'}")
-
-
-def _read_finished_run(
-  folder: pathlib.Path, graded: report.GradedQuestions
-) -> report.GradedQuestions:
-  """Returns the verdicts of another run on the same questions."""
-  path = folder / VERDICTS_FILE
-  if not path.is_file():
-    raise FileNotFoundError(f"--also={folder}: no {VERDICTS_FILE} there")
-  verdicts = {
-    fields.pop("id"): fields
-    for fields in map(json.loads, path.read_text(encoding="utf-8").splitlines())
-  }
-  missing = [q.question_id for q, _ in graded if q.question_id not in verdicts]
-  if missing:
-    raise ValueError(f"{path}: has no verdict on {missing[0]}")
-  return [(q, AnswerVerdict(**verdicts[q.question_id])) for q, _ in graded]

@@ -1,10 +1,12 @@
-"""Report of a run: accuracies with intervals, as tables, rows and plots.
+"""Report of CTM answers: accuracies with intervals, as tables, rows and a plot.
 
 An average over nine tasks hides what a system can do, so accuracy is shown by
 type, by number of relations and by their distance in periods, with 95 % Wilson
 intervals, next to the sources of the verdicts. The paper does not define the
 distance of a question with several relations; the report shows that of the
 nearest pair and that of the widest.
+
+Source: CTM paper, tables 2 and 6 (accuracies) and figure 4 (distance).
 
 Axes: P points of a series.
 """
@@ -13,32 +15,49 @@ from __future__ import annotations
 
 import collections
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from ctd_jax.evaluation import results
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
 from ctd_jax.utils import files, output
+from ctd_jax_datasets.ctm import schema
 from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
 from ctd_jax_datasets.ctm.periods import LSEC, TASKS
 from ctd_jax_datasets.ctm.schema import Question
 
 if TYPE_CHECKING:
-  import matplotlib.axes
-  import matplotlib.figure
+  from inspect_ai.log import EvalLog
 
 GradedQuestions = Sequence[tuple[Question, AnswerVerdict]]
 ALL_FAMILY = "all"
-# File in the folder of the report -> its title.
-PLOT_TITLES = {
-  "by_type.png": "accuracy by type",
-  "by_relations.png": "accuracy by number of relations",
-  "by_distance.png": "accuracy by periods between the widest apart",
-}
+PLOT_FILE = "by_distance.png"
+
+
+def read_log(log: EvalLog) -> GradedQuestions:
+  """Returns the questions of a log of the task with their last verdicts.
+
+  Of several epochs only the first counts: an interval over all of them would
+  take repeated questions for new ones.
+  """
+  graded = []
+  for sample in log.samples or []:
+    if sample.epoch == 1 and sample.scores:
+      score = sample.scores.get("model_votes") or sample.scores["rules"]
+      verdict = AnswerVerdict(
+        score.value == "C",
+        score.metadata["source"],
+        score.metadata["measures"],
+        score.explanation or "",
+      )
+      question = schema.question_from_json(sample.metadata["question"])
+      graded.append((question, verdict))
+  return graded
 
 
 def compute_accuracies(graded: GradedQuestions) -> dict[str, Proportion]:
@@ -198,120 +217,53 @@ def make_result_rows(
   return result_rows
 
 
+def describe_log(log: EvalLog) -> dict[str, object]:
+  """Returns the notes of a report about a log."""
+  usage = log.stats.model_usage.items()
+  return {
+    **(log.eval.metadata or {}),
+    "questions without a reply": sum(not s.scores for s in log.samples or []),
+    "draws of each question": log.eval.config.epochs or 1,
+    "tokens": ", ".join(f"{used.total_tokens} {name}" for name, used in usage),
+  }
+
+
 def write_report(
   folder: pathlib.Path,
-  graded_by_system: Mapping[str, GradedQuestions],
-  notes: Mapping[str, Mapping[str, object]],
+  runs: Mapping[str, tuple[GradedQuestions, Mapping[str, object]]],
+  rows: Sequence[ResultRow],
 ) -> None:
-  """Writes report.md of one or more systems, with links to the plots.
+  """Writes report.md, results.json and the plot; prints a summary.
 
   Args:
-    folder: folder for report.md and the plots, see `write_plots`.
+    runs: system -> its verdicts and the notes about them.
+    rows: result rows of all systems.
   """
+  results.write_result_rows(folder / "results.json", rows)
   blocks = [
-    format_report(graded, name, notes.get(name, {}))
-    for name, graded in graded_by_system.items()
+    format_report(graded, name, notes) for name, (graded, notes) in runs.items()
   ]
-  blocks += [f"![{title}]({name})\n" for name, title in PLOT_TITLES.items()]
+  title = "accuracy by periods between the widest apart"
+  blocks.append(f"![{title}]({PLOT_FILE})\n")
   files.write_text(folder / "report.md", "\n".join(blocks))
+  plot_distances({name: graded for name, (graded, _) in runs.items()}, folder)
+  for name, (graded, _) in runs.items():
+    print(format_summary(graded, name))
+  print(f"written: {folder / 'report.md'}")
 
 
-_GROUP_WIDTH = 0.8  # of all bars at one tick; the ticks are 1 apart
-_POINT_OFFSET = 0.06  # between systems, so that their intervals stay apart
-_MAX_LEGEND_COLUMNS = 4
-
-
-def write_plots(
-  folder: pathlib.Path,
-  graded_by_system: Mapping[str, GradedQuestions],
+def plot_distances(
+  systems: Mapping[str, GradedQuestions], folder: pathlib.Path
 ) -> None:
-  """Writes the three plots to which the report refers."""
-  accuracies = {
-    name: compute_accuracies(graded)
-    for name, graded in graded_by_system.items()
-  }
-  names = list(graded_by_system)
-  title_prefix = f"{names[0]}: " if len(names) == 1 else ""
-  by_type, by_relations, by_distance = (folder / name for name in PLOT_TITLES)
-  plot_bars(
-    accuracies,
-    (*TASKS, ALL_FAMILY),
-    "type (n = questions)",
-    f"{title_prefix}accuracy by type",
-    by_type,
-  )
-  plot_bars(
-    accuracies,
-    BUCKETS,
-    "relations needed (n = questions)",
-    f"{title_prefix}accuracy by number of relations",
-    by_relations,
-  )
-  plot_curve(
-    {
-      name: compute_distance_accuracies(graded, "widest")
-      for name, graded in graded_by_system.items()
-    },
-    "periods between the relations widest apart (n = questions)",
-    f"{title_prefix}accuracy by distance on the timeline",
-    by_distance,
-  )
-
-
-def plot_bars(
-  systems: Mapping[str, Mapping[str, Proportion]],
-  families: Iterable[str],
-  label: str,
-  title: str,
-  path: pathlib.Path,
-) -> None:
-  """Writes a PNG of accuracies with intervals, one colour for each system.
-
-  Args:
-    families: ticks of the horizontal axis; those without questions are left
-      out.
-  """
-  ticks = [
-    f for f in families if any(f in shares for shares in systems.values())
-  ]
-  figure = output.make_figure(8, 4.2)
-  axes = figure.add_subplot()
-  width = _GROUP_WIDTH / len(systems)
-  for index, (name, shares_by_family) in enumerate(systems.items()):
-    # Bars of one tick are side by side, centred on it.
-    offset = (index - (len(systems) - 1) / 2) * width
-    positions = [
-      x + offset for x, f in enumerate(ticks) if f in shares_by_family
-    ]
-    shares = [shares_by_family[f] for f in ticks if f in shares_by_family]
-    axes.bar(
-      positions,
-      [100 * share.ratio for share in shares],
-      width,
-      yerr=_error_bars(shares),
-      label=name,
-      color=output.colour_at(index),
-      error_kw={"lw": 1, "capsize": 2},
-    )
-  first_shares = next(iter(systems.values()))
-  axes.set_xticks(
-    range(len(ticks)), [_format_tick(f, first_shares) for f in ticks]
-  )
-  _label_axes(figure, axes, label, title, len(systems))
-  output.write_figure(path, figure)
-
-
-def plot_curve(
-  systems: Mapping[str, Mapping[int, Proportion]],
-  label: str,
-  title: str,
-  path: pathlib.Path,
-) -> None:
-  """Writes a PNG of accuracy against a number, with intervals."""
+  """Writes the PNG of accuracies by distance on the timeline."""
   figure = output.make_figure(7, 4.2)
   axes = figure.add_subplot()
-  for index, (name, accuracies) in enumerate(systems.items()):
-    offset = _POINT_OFFSET * (index - (len(systems) - 1) / 2)
+  counts: dict[int, int] = {}
+  for index, (name, graded) in enumerate(systems.items()):
+    accuracies = compute_distance_accuracies(graded, "widest")
+    counts |= {x: share.num_trials for x, share in accuracies.items()}
+    # Systems are shifted, so that their intervals stay apart.
+    offset = 0.06 * (index - (len(systems) - 1) / 2)
     axes.errorbar(
       [x + offset for x in accuracies],
       [100 * share.ratio for share in accuracies.values()],
@@ -323,19 +275,16 @@ def plot_curve(
       lw=1.2,
       ms=4,
     )
-  x_values = sorted({x for accuracies in systems.values() for x in accuracies})
-  first_accuracies = next(iter(systems.values()))
   axes.set_xticks(
-    x_values, [_format_tick(x, first_accuracies) for x in x_values]
+    sorted(counts), [f"{x}\nn={counts[x]}" for x in sorted(counts)]
   )
-  _label_axes(figure, axes, label, title, len(systems))
-  output.write_figure(path, figure)
-
-
-def _format_tick(
-  key: str | int, shares: Mapping[str, Proportion] | Mapping[int, Proportion]
-) -> str:
-  return f"{key}\nn={shares[key].num_trials}" if key in shares else f"{key}"
+  axes.set_xlabel("periods between the relations widest apart (n = questions)")
+  axes.set_ylabel("accuracy in %, 95 % interval")
+  axes.set_ylim(0, 105)
+  axes.set_title("accuracy by distance on the timeline")
+  output.style_frame(axes)
+  figure.legend(loc="outside lower center", ncols=4, frameon=False)
+  output.write_figure(folder / PLOT_FILE, figure)
 
 
 def _error_bars(shares: Sequence[Proportion]) -> Float[np.ndarray, "2 P"]:
@@ -346,24 +295,3 @@ def _error_bars(shares: Sequence[Proportion]) -> Float[np.ndarray, "2 P"]:
   reach = np.stack([values - bounds[0], bounds[1] - values])
   # Rounding can put the end of an interval past a ratio of 0 or 1.
   return 100 * np.clip(reach, 0, None)
-
-
-def _label_axes(
-  figure: matplotlib.figure.Figure,
-  axes: matplotlib.axes.Axes,
-  label: str,
-  title: str,
-  num_systems: int,
-) -> None:
-  axes.set_xlabel(label)
-  axes.set_ylabel("accuracy in %, 95 % interval")
-  axes.set_ylim(0, 105)
-  axes.set_yticks(range(0, 101, 20))
-  axes.set_title(title)
-  output.style_frame(axes)
-  if num_systems > 1:
-    figure.legend(
-      loc="outside lower center",
-      ncols=min(num_systems, _MAX_LEGEND_COLUMNS),
-      frameon=False,
-    )
