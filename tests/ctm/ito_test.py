@@ -1,5 +1,6 @@
 """The Ito game: rules kept, seats repaired, transcripts replayed."""
 
+import asyncio
 import json
 
 import pytest
@@ -27,10 +28,14 @@ def rank_all(state, ranks):
   return state
 
 
+def play_game(state, agents):
+  return asyncio.run(ito_players.play_game(state, agents))
+
+
 def play(said):
   """Plays a round whose first seat says given things."""
   oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
-  return ito_players.play_game(
+  return play_game(
     ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
   )
 
@@ -101,7 +106,7 @@ def test_without_feedback_all_rank_again():
   state = ito_game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
   assert state.rounds[0].ranking_seats == (0, 1, 2)
   permutation = ito_players.Guesser("permutation", seed=3)
-  state = ito_players.play_game(state, [permutation] * 3).state
+  state = play_game(state, [permutation] * 3).state
   assert state.won_in or all(
     past.ranking_seats == (0, 1, 2) for past in state.rounds
   )
@@ -120,7 +125,7 @@ def test_the_oracle_wins_at_once_and_knows_no_errors():
     one = instance(labels)
     oracle = ito_players.InformedAgent({s.entity: s.period for s in one.seats})
     start = ito_game.start_game(one, [BOOK])
-    state = ito_players.play_game(start, [oracle] * len(labels)).state
+    state = play_game(start, [oracle] * len(labels)).state
     assert state.won_in == 1
     found = ito_report.count_errors([state])
     assert found == {"described": len(labels), "ranked": len(labels)}
@@ -150,7 +155,7 @@ class Said:
     self.texts = list(texts)
     self.complaints = []
 
-  def reply(self, view, complaints):
+  async def reply(self, view, complaints):
     self.complaints.append(complaints)
     return self.texts.pop(0)
 
@@ -232,7 +237,7 @@ def test_guessers_reach_their_chance(agent, seats):
     one = instance(LABELS[seats], f"g{number}")
     start = ito_game.start_game(one, themes, feedback)
     seated = [ito_players.Guesser(agent, seed=1)] * seats
-    states.append(ito_players.play_game(start, seated).state)
+    states.append(play_game(start, seated).state)
   for rounds in ito_report.CUTOFFS:
     expected = ito_report.WIN_PROBABILITIES[agent](seats, rounds)
     found = ito_report.pass_at_k(states, rounds)
@@ -259,9 +264,7 @@ def test_chance_lines():
 
 def test_games_that_are_too_short_have_no_pass_at():
   said = Said(*["?"] * 18)
-  lost = ito_players.play_game(
-    ito_game.start_game(EXAMPLE, [FRUIT]), [said] * 3
-  ).state
+  lost = play_game(ito_game.start_game(EXAMPLE, [FRUIT]), [said] * 3).state
   with pytest.raises(ValueError, match=r"had 1 rounds; Pass@3 needs 3"):
     ito_report.pass_at_k([lost], 3)
 
@@ -280,7 +283,7 @@ def test_partial_knowledge_lies_between_guessing_and_the_oracle():
       known = {s.entity: s.period for s in one.seats}
       agent = ito_players.InformedAgent(known, accuracy, seed=2)
       start = ito_game.start_game(one, themes)
-      states.append(ito_players.play_game(start, [agent] * len(labels)).state)
+      states.append(play_game(start, [agent] * len(labels)).state)
     wins.append(ito_report.pass_at_k(states, 1).ratio)
   assert wins[0] < wins[1] < wins[2] == 1
 

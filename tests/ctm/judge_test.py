@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from ctd_jax.tasks.ctm import judge
-from ctd_jax.tasks.ctm.command_settings import COT
+from ctd_jax.tasks.ctm.judge import COT
 from ctd_jax_datasets.ctm import schema
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"

@@ -8,12 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-# What can go wrong with a request, told by the text of its last message.
+# What can go wrong with a request.
 FAULTS = ("delay", "busy", "error", "drop", "truncate", "garbage", "empty")
+# They hold an answer to everything.
+THOUGHTS = '也许是清代？否。答案是A，约999年。{"回答": "唐", "评估结果": 1}'
 
 
 class ChatServer(http.server.ThreadingHTTPServer):
-  """Replies with `answer(messages)`; each fault strikes the first attempt.
+  """Replies with `answer(messages)`, or with what `fault` names.
+
+  It refuses temperature and max_tokens, as some models do, and thinks aloud in
+  the content of its message, or in a field for it.
 
   Attributes:
     asked: request body -> how often it came.
@@ -27,10 +32,12 @@ class ChatServer(http.server.ThreadingHTTPServer):
     self,
     answer: Callable[[list[dict]], str],
     fault: Callable[[str, int], str] = lambda text, attempt: "",
+    thinks: str = "",
   ):
     super().__init__(("127.0.0.1", 0), _Handler)
     self.answer = answer
     self.fault = fault
+    self.thinks = thinks
     self.asked: collections.Counter[str] = collections.Counter()
     self.answered: collections.Counter[str] = collections.Counter()
     self.lock = threading.Lock()
@@ -49,7 +56,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def do_POST(self) -> None:
     body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-    messages = json.loads(body)["messages"]
+    request = json.loads(body)
+    messages = request["messages"]
     with self.server.lock:
       self.server.asked[body] += 1
       attempt = self.server.asked[body]
@@ -59,8 +67,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     if fault == "drop":
       self.close_connection = True
       return
+    if {"temperature", "max_tokens"} & request.keys():
+      fault = "refuse"
     if fault in ("busy", "error", "refuse"):
-      status = {"busy": 429, "error": 503, "refuse": 401}[fault]
+      status = {"busy": 429, "error": 503, "refuse": 400}[fault]
       self._send(status, json.dumps({"error": {"message": fault}}))
       return
     reply = json.dumps(self._completion(messages, fault), ensure_ascii=False)
@@ -73,6 +83,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def _completion(self, messages: list[dict], fault: str) -> dict:
     message = {"role": "assistant", "content": self.server.answer(messages)}
+    if self.server.thinks == "aloud":
+      message["content"] = f"<think>{THOUGHTS}</think>\n{message['content']}"
+    elif self.server.thinks:
+      message["reasoning_content"] = THOUGHTS
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {
       "id": "c",
@@ -106,9 +120,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def serving(
   answer: Callable[[list[dict]], str],
   fault: Callable[[str, int], str] = lambda text, attempt: "",
+  thinks: str = "",
 ) -> Iterator[ChatServer]:
   """Yields a running server."""
-  server = ChatServer(answer, fault)
+  server = ChatServer(answer, fault, thinks)
   thread = threading.Thread(target=server.serve_forever, args=(0.02,))
   thread.start()
   try:

@@ -1,0 +1,282 @@
+"""The tasks of inspect-ai: a bad server, thoughts, kill and resume, judges."""
+
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+from ctd_jax.evaluation import results
+from ctd_jax.tasks import chat, inspect_tasks
+from ctd_jax.tasks.ctm import ito, judge, report
+from ctd_jax_datasets.ctm import periods, repository, schema
+from tests.ctm.judge_test import GOLDEN, QUESTIONS
+from tests.tasks.chat_server import FAULTS, THOUGHTS, serving
+
+DATA = str(GOLDEN / "ctm_judge_questions.jsonl")
+ASKED = list(QUESTIONS.values())
+BY_TEXT = {question.question: question for question in ASKED}
+
+
+def right(messages):
+  """Answers every question with its reference."""
+  return BY_TEXT[messages[-1]["content"].split("问题：")[1]].answer
+
+
+def mock(answer):
+  """Returns a model that answers with a function of system and user text."""
+
+  def reply(messages, *unused):
+    text = answer(*(message.text for message in messages))
+    output = ModelOutput.from_content("mockllm", text)
+    output.usage = ModelUsage()
+    return output
+
+  return get_model("mockllm/model", custom_outputs=reply, memoize=False)
+
+
+def served(server):
+  """Returns the model of a server, at no more than one second a request."""
+  return get_model("openai-api/m/m", base_url=server.url, memoize=False)
+
+
+def run(task, model, folder, **options):
+  return chat.run_task(task, model, folder, options=options)
+
+
+def verdicts(log):
+  return {q.question_id: (v.correct, v.source) for q, v in report.read_log(log)}
+
+
+def bad(text, attempt):
+  """Every question meets some fault the first time."""
+  place = ASKED.index(BY_TEXT[text.split("问题：")[1]])
+  return FAULTS[place % len(FAULTS)] if attempt == 1 else ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("thinks", ["aloud", "in a field"])
+def test_a_bad_server_changes_no_score(tmp_path, thinks):
+  task = inspect_tasks.ctm(data=DATA, split="all")
+  with serving(right) as server:
+    quiet = verdicts(run(task, served(server), tmp_path / "quiet"))
+    assert set(server.asked.values()) == {1}
+  assert all(correct for correct, _ in quiet.values())
+  with serving(right, bad, thinks) as server:
+    model = served(server)
+    log = run(task, model, tmp_path / "bad", attempt_timeout=1)
+    assert verdicts(log) == quiet
+    assert len(server.answered) == len(ASKED)
+    # All from the cache; an edited question is asked again.
+    before = sum(server.asked.values())
+    run(task, model, tmp_path / "bad")
+    assert sum(server.asked.values()) == before
+    edited = tmp_path / "edited.jsonl"
+    first = json.loads(schema.format_json_line(ASKED[0]))
+    first["question"] += "？"
+    BY_TEXT[first["question"]] = ASKED[0]
+    edited.write_text(json.dumps(first), encoding="utf-8")
+    run(inspect_tasks.ctm(data=str(edited), split="all"), model, tmp_path)
+    assert sum(server.asked.values()) == before + 1
+
+
+def test_thoughts_are_no_answer():
+  for thoughts in (
+    f"<think>{THOUGHTS}</think>\n",
+    f"<think>{THOUGHTS}</think><think>再想。</think>",
+    f"{THOUGHTS}</think>",
+    f"<Thinking>\n{THOUGHTS}\n</Thinking>",
+  ):
+    for question in ASKED:
+      for style in judge.STYLES:
+        answer = question.answer
+        if style == judge.COT:
+          answer = json.dumps({"思考": "", "回答": answer})
+        assert judge.judge_answer(question, thoughts + answer, style).correct
+  cut_off = judge.judge_answer(ASKED[0], f"<think>{ASKED[0].answer}")
+  assert (cut_off.correct, cut_off.source) == (False, judge.UNPARSED)
+
+
+def test_a_limit_asks_some_of_each_kind(tmp_path):
+  task = inspect_tasks.ctm(data=DATA, split="all")
+  log = run(task, mock(lambda *texts: "不知道"), tmp_path, limit=9)
+  kinds = collections.Counter(q.task for q, _ in report.read_log(log))
+  assert set(kinds.values()) == {1}
+  assert len(kinds) == len({q.task for q in ASKED})
+  assert "each kind" in log.eval.metadata["order"]
+  again = inspect_tasks.ctm(data=DATA, split="all")
+  assert [s.id for s in again.dataset] == [s.id for s in task.dataset]
+
+
+def test_rows_come_from_the_log(tmp_path):
+  task = inspect_tasks.ctm(data=DATA, split="all", arm="facts", style="cot")
+  answer = mock(
+    lambda system, user: json.dumps(
+      {"回答": BY_TEXT[user.split("问题：")[1]].answer}
+    )
+  )
+  log = run(task, answer, tmp_path, epochs=2)
+  graded = report.read_log(log)
+  assert len(graded) == len(ASKED)
+  rows = report.make_result_rows(graded, **chat.describe_run(log))
+  report.write_report(tmp_path, {"m": (graded, report.describe_log(log))}, rows)
+  row = results.read_result_rows(tmp_path / "results.json")[0]
+  assert (row.system, row.track, row.mode) == ("mockllm/model", "facts", "cot")
+  assert (row.value, row.score_mode) == (1.0, "rules")
+  assert row.command == (
+    "inspect eval ctd_jax/ctm --model mockllm/model -T arm=facts -T style=cot "
+    "-T split=all"
+  )
+  assert "draws of each question: 2" in (tmp_path / "report.md").read_text()
+
+
+def slow(messages):
+  time.sleep(0.1)
+  return right(messages)
+
+
+@pytest.mark.slow
+def test_kill_and_resume(tmp_path):
+  with serving(slow) as server:
+    environment = os.environ | {"M_BASE_URL": server.url}
+    inspect = [sys.executable, "-m", "inspect_ai"]
+    folder = f"--log-dir={tmp_path / 'logs'}"
+    process = subprocess.Popen(
+      [
+        *(*inspect, "eval", "ctd_jax/ctm", "--model=openai-api/m/m", folder),
+        *("-T", f"data={DATA}", "-T", "split=all", "--max-connections=2"),
+      ],
+      env=environment,
+      stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 240
+    while sum(server.answered.values()) < 9 and time.monotonic() < deadline:
+      time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 9 <= len(server.answered) < len(ASKED)
+    (path,) = (tmp_path / "logs").glob("*.eval")
+    subprocess.run(
+      [*inspect, "eval-retry", str(path), folder], env=environment, check=True
+    )
+    # At most what was under way at the kill was asked twice.
+    assert sum(server.asked.values()) <= len(ASKED) + 2
+    assert len(server.answered) == len(ASKED)
+  (last,) = set((tmp_path / "logs").glob("*.eval")) - {path}
+  assert all(correct for correct, _ in verdicts(read_eval_log(last)).values())
+
+
+def test_a_question_without_reply_is_asked_again(tmp_path):
+  lost = [ASKED[3].question]
+
+  def answer(system, user):
+    if lost and lost[0] in user:
+      raise RuntimeError("no connection")
+    return right([{"content": user}])
+
+  task = inspect_tasks.ctm(data=DATA, split="all")
+  with pytest.raises(ValueError, match=r"1 questions .*\(no connection\); run"):
+    run(task, mock(answer), tmp_path, retry_on_error=0)
+  lost.clear()
+  assert len(verdicts(run(task, mock(answer), tmp_path))) == len(ASKED)
+  with pytest.raises(ValueError, match="--inspect: .*'colour'"):
+    run(task, mock(answer), tmp_path, colour=1)
+  with pytest.raises(ValueError, match="name it with --model"):
+    run(task, None, tmp_path)
+
+
+def test_the_grader_decides_what_rules_cannot(tmp_path):
+  """Votes are counted; a vote that cannot be read is asked for again."""
+  data = tmp_path / "q.jsonl"
+  data.write_text(schema.format_json_line(QUESTIONS["eeu-a"]), encoding="utf-8")
+  no, thought = '{"评估结果": 0}', '<think>1</think>{"评估结果": "0"}'
+  votes = [no, "0", thought, "?", "？"]
+  asked = []
+
+  def vote(system, user):
+    asked.append(user)
+    return votes.pop(0)
+
+  task = inspect_tasks.ctm(data=str(data), split="all", judge="undecided")
+  grader = mock(vote)
+
+  def grade():
+    log = chat.run_task(
+      task, mock(lambda *texts: "金陵"), tmp_path, grader, {"epochs": 1}
+    )
+    ((_, verdict),) = report.read_log(log)
+    return verdict
+
+  first = grade()
+  assert (first.correct, first.source) == (False, "model")
+  assert first.why == "0 of 3 votes, 1 unreadable"
+  assert len(asked) == 5
+  assert asked[0].endswith("【作答】金陵")
+  votes += ["?", '{"评估结果": 1}']
+  assert grade().why == "1 of 3 votes, 1 unreadable"
+  votes += ["?", "?"]
+  undecided = grade()
+  assert (undecided.correct, undecided.source) == (False, "model")
+  assert len(asked) == 9
+
+
+def test_the_grader_may_judge_all(tmp_path):
+  task = inspect_tasks.ctm(data=DATA, split="validation", judge="all")
+  answer = mock(lambda system, user: right([{"content": user}]))
+  grader = mock(lambda *texts: '{"评估结果": 0}')
+  log = chat.run_task(task, answer, tmp_path, grader)
+  assert set(verdicts(log).values()) == {(False, "model")}
+  assert chat.describe_run(log)["score_mode"] == "mockllm/model"
+  log = run(task, answer, tmp_path, fail_on_error=False)
+  assert "grader" in log.samples[0].error.message
+
+
+def play_by_the_items(labels):
+  """Returns a player that knows all periods, and first says what is none."""
+
+  def play(system, text):
+    theme = re.findall(r"第\d轮，主题(\S+)：", text)[-1]
+    items = re.search(rf"{theme}（.*）：(\S+)", system)[1].split("＜")
+    if "你持有" not in text:
+      seat = int(re.search(r"你是(\d)号", system)[1])
+      told = re.findall(r"(\d)号玩家：\S+ (\S+)", text)[-len(labels) :]
+      order = sorted(told, key=lambda pair: items.index(pair[1]))
+      rank = [int(number) for number, _ in order].index(seat) + 1
+      return f'<think>{{"我的排序": 9}}</think>{{"我的排序": {rank}}}'
+    if "不合要求" not in text:
+      return "让我想想"
+    label = labels[re.search("你持有“(.+?)”", text)[1]]
+    item = items[periods.get_period(label).index]
+    fields = {"理由": "靠近一端", "主题实体": item, "时期": label}
+    return json.dumps(fields, ensure_ascii=False)
+
+  return play
+
+
+def test_a_model_plays(tmp_path):
+  entities = [e for e in repository.load_entities() if e.intervals]
+  first_of = {e.periods[0]: e for e in reversed(entities)}
+  seats = tuple(
+    repository.make_relation(first_of[label]) for label in ("汉", "唐", "清")
+  )
+  game = schema.ItoInstance("g", "easy", seats, (1, 2, 3))
+  data = tmp_path / "games.jsonl"
+  data.write_text(schema.format_json_line(game), encoding="utf-8")
+  model = mock(play_by_the_items({s.entity: s.period for s in seats}))
+  task = inspect_tasks.ito_game(data=str(data))
+  log = run(task, model, tmp_path, epochs=2)
+  played = ito.read_log(log)
+  assert [game.state.won_in for game in played] == [1, 1]
+  assert played[0].state.themes != played[1].state.themes
+  repairs = [len(turn["replies"]) for turn in played[0].turns]
+  assert repairs == [2, 2, 2, 1, 1, 1]
+  ito.write_report(tmp_path, played, {}, **chat.describe_run(log))
+  rows = results.read_result_rows(tmp_path / "results.json")
+  assert {row.value for row in rows} == {1.0}
