@@ -141,15 +141,14 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   }
   assert QUESTIONS["pj-a"].distance == Distance(4, 4)
   assert [*report.compute_distance_accuracies(graded, "widest")] == [3, 4]
-  graded_by_system = {"a": graded, "b": graded}
-  report.write_report(tmp_path, graded_by_system, {"b": {"n": 1}})
-  report.write_plots(tmp_path, graded_by_system)
-  assert all((tmp_path / name).exists() for name in report.PLOT_TITLES)
-  text = (tmp_path / "report.md").read_text(encoding="utf-8")
-  assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
-  assert "| LSEC | 0 | 0 | 1 |" in text
-  assert "- n: 1" in text
   about = {"dataset": "ctm/qa", "system": "a", "track": "facts"}
   about |= {"score_mode": "rules", "split": "test", "mode": "direct"}
   rows = report.make_result_rows(graded, **about)
   assert [(r.family, r.metric) for r in rows][-1] == ("PJ", "polarity_accuracy")
+  systems = {"a": (graded, {}), "b": (graded, {"n": 1})}
+  report.write_report(tmp_path, systems, rows)
+  assert (tmp_path / report.PLOT_FILE).exists()
+  text = (tmp_path / "report.md").read_text(encoding="utf-8")
+  assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
+  assert "| LSEC | 0 | 0 | 1 |" in text
+  assert "- n: 1" in text

@@ -4,6 +4,7 @@ tests/parity/published_systems_test.py has the ranking, which needs torch.
 """
 
 import json
+import os
 import re
 
 import numpy as np
@@ -111,19 +112,17 @@ def test_the_command_asks_every_record_once(tmp_path):
     assert "3個" in messages[0]["content"]
     return "\n".join(f"{i}. {messages[1]['content']}{i}" for i in (1, 2, 3))
 
-  def busy(text, attempt):
-    return "busy" if attempt == 1 and "無事" in text else ""
-
-  with serving(answer, busy) as server:
+  with serving(answer, thinks="aloud") as server:
     arguments = [
       *("-m", "ctd_jax.systems.pseudo_queries"),
       f"--dataset=beir:{tmp_path / 'beir'}",
       f"--workdir={tmp_path / 'w'}",
-      f"--base_url={server.url}",
-      *("--model=m", "--api_key=k", "--count=3"),
+      *("--model=openai-api/m/m", "--count=3"),
     ]
-    for _ in range(2):  # the second time everything is in the journal
-      process = processes.run_python(*arguments)
+    about = {"M_API_KEY": "k", "M_BASE_URL": server.url}
+    about["INSPECT_CACHE_DIR"] = str(tmp_path / "cache")
+    for _ in range(2):  # the second time everything is in the cache
+      process = processes.run_python(*arguments, env=os.environ | about)
       assert process.returncode == 0, process.stderr
     assert set(server.answered.values()) == {1}
   assert f"{3 * len(IDS)} pseudo-queries of {len(IDS)}" in process.stdout

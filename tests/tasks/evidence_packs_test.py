@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from ctd_jax.tasks import evidence_packs
+from ctd_jax.tasks import chat, evidence_packs, evidence_qa, inspect_tasks
 from ctd_jax_datasets import export
 from tests import synthetic
-from tests.tasks.chat_server import serving
+from tests.tasks.inspect_tasks_test import mock
 from tests.tools import processes
 
 BENCHMARK = synthetic.benchmark()
@@ -127,10 +127,8 @@ def test_quotations_bound_the_measures():
 def test_verdicts():
   verdict = evidence_packs.parse_verdict('好：{"1": 1, "3": 0}', PACK)
   assert verdict == {1: True, 3: False}
-  scores = evidence_packs.score_answer(PACK, "無", verdict)
-  assert scores["judged_coverage"] == 1 / 2
   for reply in ("沒有", '{"1": 1}', '{"1": 1, "3": "是"}'):
-    with pytest.raises(evidence_packs.NoVerdictError, match="verdict"):
+    with pytest.raises(ValueError, match="verdict"):
       evidence_packs.parse_verdict(reply, PACK)
 
 
@@ -141,50 +139,57 @@ def test_a_model_is_not_told_what_answers():
   assert evidence_packs.NEAR_MONTH not in told
   dateless = evidence_packs.make_answer_prompt(PACK, with_dates=False)
   assert "（元年）" not in str(dateless)
-  graded = evidence_packs.make_judging_prompt(PACK, "作答文")[1]["content"]
+  graded = evidence_packs.make_judging_prompt(PACK, "作答文")[1]
   assert "作答文" in graded
   assert "[3] 公會鄭伯。" in graded
   assert "宋人來盟" not in graded
 
 
-def dated_reader(messages):
-  """Answers as who reads dates does; judges that all is told."""
-  text = messages[-1]["content"]
-  if "應當說到的史料" in text:
-    part = text.split("應當說到的史料")[1]
-    return json.dumps(dict.fromkeys(re.findall(r"\[(\d+)\]", part), 1))
+def dated_reader(system, text):
+  """Answers as who reads dates does."""
   asked = re.search("問題：(.+?月)", text)[1]
   lines = re.findall(r"\[(\d+)\] （(.+?)）(.+)", text)
   return "\n".join(f"{t}[{n}]" for n, date, t in lines if date == asked)
 
 
-def run(*arguments):
-  return processes.run_python("-m", "ctd_jax.tasks.evidence_qa", *arguments)
+def test_a_model_is_asked_and_judged(tmp_path, capsys):
+  """A verdict that cannot be read is counted, and asked for again."""
+  export.export_benchmark(BENCHMARK, "beir", tmp_path / "beir")
+  task = inspect_tasks.evidence_qa(
+    dataset=f"beir:{tmp_path / 'beir'}", judge=True
+  )
+  unread = [PACKS[0].question]
+
+  def all_told(system, text):
+    if unread and unread[0] in text:
+      return "不知道"
+    part = text.split("應當說到的史料")[1]
+    return json.dumps(dict.fromkeys(re.findall(r"\[(\d+)\]", part), 1))
+
+  def run():
+    log = chat.run_task(task, mock(dated_reader), tmp_path, mock(all_told))
+    evidence_qa.report_log(tmp_path, log)
+    return capsys.readouterr().out
+
+  first = run()
+  assert "1 verdicts could not be read" in first
+  assert re.search(r"citation_recall +1.0000 +\[1.000, 1.000\]", first)
+  assert re.search(r"judged_coverage +1.0000", first)
+  assert re.search(r"near month +12 +0", first)
+  lines = (tmp_path / "scores.tsv").read_text().splitlines()
+  assert len(lines) == 1 + len(PACKS)
+  assert sum("nan" in line for line in lines) == 1
+  unread.clear()
+  assert "could not be read" not in run()
 
 
 @pytest.mark.slow
-def test_the_command_end_to_end(tmp_path):
+def test_the_command(tmp_path):
   folder = tmp_path / "beir"
   export.export_benchmark(BENCHMARK, "beir", folder)
-  tmp_path = tmp_path / "run"
-  about = (f"--dataset=beir:{folder}", f"--workdir={tmp_path}")
-  with serving(dated_reader) as server:
-    asked = [*about, "--system=model", "--model=m", "--judge_model=j"]
-    asked += [f"--base_url={server.url}", "--api_key=k"]
-    first = run(*asked)
-    assert first.returncode == 0, first.stderr
-    requests = sum(server.asked.values())
-    assert requests == 2 * len(PACKS)
-    # All from the journals.
-    assert run(*asked).stdout == first.stdout
-    assert sum(server.asked.values()) == requests
-  assert re.search(r"citation_recall +1.0000 +\[1.000, 1.000\]", first.stdout)
-  assert re.search(r"judged_coverage +1.0000", first.stdout)
-  assert re.search(r"near month +12 +0", first.stdout)
-  lines = (tmp_path / "scores.tsv").read_text().splitlines()
-  assert len(lines) == 1 + len(PACKS)
-  assert len((tmp_path / "packs.jsonl").read_text().splitlines()) == len(PACKS)
-  other = run(*about, "--system=quote_all")
-  assert other.returncode == 1
-  assert "begun with" in other.stderr
-  assert "Traceback" not in other.stderr
+  about = (f"--dataset=beir:{folder}", f"--workdir={tmp_path / 'run'}")
+  command = ("-m", "ctd_jax.tasks.evidence_qa", *about)
+  done = processes.run_python(*command, "--system=quote_answers")
+  assert re.search("supported +1.0000", done.stdout), done.stderr
+  done = processes.run_python(*command)
+  assert done.stderr.endswith("or --log for the report of a log\n")

@@ -116,7 +116,9 @@ def test_a_limit_asks_some_of_each_kind(tmp_path):
 
 
 def test_rows_come_from_the_log(tmp_path):
-  task = inspect_tasks.ctm(data=DATA, split="all", arm="facts", style="cot")
+  task = inspect_tasks.ctm(
+    data=DATA, split="validation", arm="facts", style="cot"
+  )
   answer = mock(
     lambda system, user: json.dumps(
       {"回答": BY_TEXT[user.split("问题：")[1]].answer}
@@ -124,7 +126,7 @@ def test_rows_come_from_the_log(tmp_path):
   )
   log = run(task, answer, tmp_path, epochs=2)
   graded = report.read_log(log)
-  assert len(graded) == len(ASKED)
+  assert len(graded) == sum(q.split == "validation" for q in ASKED)
   rows = report.make_result_rows(graded, **chat.describe_run(log))
   report.write_report(tmp_path, {"m": (graded, report.describe_log(log))}, rows)
   row = results.read_result_rows(tmp_path / "results.json")[0]
@@ -132,7 +134,7 @@ def test_rows_come_from_the_log(tmp_path):
   assert (row.value, row.score_mode) == (1.0, "rules")
   assert row.command == (
     "inspect eval ctd_jax/ctm --model mockllm/model -T arm=facts -T style=cot "
-    "-T split=all"
+    "-T split=validation"
   )
   assert "draws of each question: 2" in (tmp_path / "report.md").read_text()
 
@@ -145,7 +147,9 @@ def slow(messages):
 @pytest.mark.slow
 def test_kill_and_resume(tmp_path):
   with serving(slow) as server:
-    environment = os.environ | {"M_BASE_URL": server.url}
+    # Plain, so that an error is shown; from a folder without our sources.
+    about = {"M_BASE_URL": server.url, "INSPECT_DISPLAY": "plain"}
+    where = {"env": os.environ | about, "cwd": tmp_path}
     inspect = [sys.executable, "-m", "inspect_ai"]
     folder = f"--log-dir={tmp_path / 'logs'}"
     process = subprocess.Popen(
@@ -153,18 +157,19 @@ def test_kill_and_resume(tmp_path):
         *(*inspect, "eval", "ctd_jax/ctm", "--model=openai-api/m/m", folder),
         *("-T", f"data={DATA}", "-T", "split=all", "--max-connections=2"),
       ],
-      env=environment,
+      **where,
       stdout=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 240
-    while sum(server.answered.values()) < 9 and time.monotonic() < deadline:
+    while len(server.answered) < 9 and time.monotonic() < deadline:
+      assert process.poll() is None
       time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert 9 <= len(server.answered) < len(ASKED)
     (path,) = (tmp_path / "logs").glob("*.eval")
     subprocess.run(
-      [*inspect, "eval-retry", str(path), folder], env=environment, check=True
+      [*inspect, "eval-retry", str(path), folder], **where, check=True
     )
     # At most what was under way at the kill was asked twice.
     assert sum(server.asked.values()) <= len(ASKED) + 2
@@ -174,18 +179,20 @@ def test_kill_and_resume(tmp_path):
 
 
 def test_a_question_without_reply_is_asked_again(tmp_path):
-  lost = [ASKED[3].question]
+  lost = [QUESTIONS["pj-00455"].question]
 
   def answer(system, user):
     if lost and lost[0] in user:
       raise RuntimeError("no connection")
     return right([{"content": user}])
 
-  task = inspect_tasks.ctm(data=DATA, split="all")
-  with pytest.raises(ValueError, match=r"1 questions .*\(no connection\); run"):
+  task = inspect_tasks.ctm(data=DATA, split="validation")
+  with pytest.raises(ValueError, match="1 questions .*no connection.*; run"):
     run(task, mock(answer), tmp_path, retry_on_error=0)
   lost.clear()
-  assert len(verdicts(run(task, mock(answer), tmp_path))) == len(ASKED)
+  assert len(verdicts(run(task, mock(answer), tmp_path))) == sum(
+    q.split == "validation" for q in ASKED
+  )
   with pytest.raises(ValueError, match="--inspect: .*'colour'"):
     run(task, mock(answer), tmp_path, colour=1)
   with pytest.raises(ValueError, match="name it with --model"):
