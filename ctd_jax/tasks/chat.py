@@ -10,6 +10,7 @@ Needs the extra `llm`, except to read replies.
 from __future__ import annotations
 
 import datetime
+import inspect
 import json
 import pathlib
 import random
@@ -89,19 +90,20 @@ async def ask(
     draw: number of the reply; each has a reply of its own.
 
   Raises:
-    ValueError: if the server sent no reply at all, twice.
+    ValueError: if the server sent no reply at all, three times.
   """
   from inspect_ai.model import CachePolicy
 
-  policy = CachePolicy(expiry=None, scopes={"draw": str(draw)})
-  output = await model.generate(
-    list(messages), cache=policy if cached else False
-  )
-  if not output.choices and cached:
-    output = await model.generate(list(messages), cache=False)
-  if not output.choices:
-    raise ValueError(f"{model}: a reply without content")
-  return strip_thoughts(output.completion)
+  # inspect-ai caches what a server sends in place of a reply, too.
+  for attempt in range(3):
+    scopes = {"draw": f"{draw}", "attempt": f"{attempt}"}
+    policy = CachePolicy(expiry=None, scopes=scopes)
+    output = await model.generate(
+      list(messages), cache=policy if cached else False
+    )
+    if output.choices:
+      return strip_thoughts(output.completion)
+  raise ValueError(f"{model} sent no reply")
 
 
 async def ask_until_read(
@@ -189,6 +191,7 @@ def run_task(
   """
   import inspect_ai
   from inspect_ai._util.error import PrerequisiteError
+  from inspect_ai.model import GenerateConfig
 
   if not model:
     raise ValueError("--system=model: name it with --model")
@@ -199,12 +202,14 @@ def run_task(
     "model_roles": {"grader": judge} if judge else None,
     **(options or {}),
   }
+  known = {*inspect.signature(inspect_ai.eval).parameters}
+  known |= GenerateConfig.model_fields.keys()
+  for name in settings.keys() - known:
+    raise ValueError(f"--inspect={name}: inspect_ai.eval has no such option")
   try:
     (log,) = inspect_ai.eval(task, model=model, **settings)
   except PrerequisiteError as error:
     raise ValueError(str(error.message)) from None
-  except TypeError as error:
-    raise ValueError(f"--inspect: {error}") from None
   errors = [s.error.message for s in log.samples or [] if s.error]
   if log.status != "success":
     problem = errors[0] if errors else getattr(log.error, "message", log.status)

@@ -53,7 +53,8 @@ def format_report(
   for measure, mean in evidence_packs.average_scores(
     list(scores.values())
   ).items():
-    values = {q: measures[measure] for q, measures in scores.items()}
+    # A verdict that could not be read leaves an answer without a measure.
+    values = {q: m[measure] for q, m in scores.items() if measure in m}
     # Questions of one year share records, so years are resampled.
     low, high = significance.compute_bootstrap_interval(values, years)
     rows.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])

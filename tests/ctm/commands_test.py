@@ -92,7 +92,7 @@ def test_commands_without_a_model(tmp_path):
     for row in results.read_result_rows(tmp_path / "results.json")
     if (row.family, row.metric) == ("all", "accuracy")
   ]
-  assert (row.system, row.track, row.value) == ("oracle", "facts", 1.0)
+  assert (row.system, row.track, row.mode) == ("oracle", "facts", "direct")
   assert {path.name for path in tmp_path.glob("*.png")} == {"by_distance.png"}
   done = command("judge", f"--data={DATA}", f"--answers={ANSWERS}")
   assert "| all | " in done.stdout, done.stderr

@@ -124,10 +124,9 @@ def test_rows_come_from_the_log(tmp_path):
       {"回答": BY_TEXT[user.split("问题：")[1]].answer}
     )
   )
-  log = run(task, answer, tmp_path, epochs=2)
+  log = run(task, answer, tmp_path, epochs=2, limit=9)
   graded = report.read_log(log)
-  assert len(graded) == sum(q.split == "validation" for q in ASKED)
-  rows = report.make_result_rows(graded, **chat.describe_run(log))
+  assert len(graded) == 9
   report.write_report(tmp_path, {"m": (graded, report.describe_log(log))}, rows)
   row = results.read_result_rows(tmp_path / "results.json")[0]
   assert (row.system, row.track, row.mode) == ("mockllm/model", "facts", "cot")
@@ -193,7 +192,7 @@ def test_a_question_without_reply_is_asked_again(tmp_path):
   assert len(verdicts(run(task, mock(answer), tmp_path))) == sum(
     q.split == "validation" for q in ASKED
   )
-  with pytest.raises(ValueError, match="--inspect: .*'colour'"):
+  with pytest.raises(ValueError, match="--inspect=colour: "):
     run(task, mock(answer), tmp_path, colour=1)
   with pytest.raises(ValueError, match="name it with --model"):
     run(task, None, tmp_path)
@@ -238,10 +237,10 @@ def test_the_grader_may_judge_all(tmp_path):
   task = inspect_tasks.ctm(data=DATA, split="validation", judge="all")
   answer = mock(lambda system, user: right([{"content": user}]))
   grader = mock(lambda *texts: '{"评估结果": 0}')
-  log = chat.run_task(task, answer, tmp_path, grader)
+  log = chat.run_task(task, answer, tmp_path, grader, {"limit": 5})
   assert set(verdicts(log).values()) == {(False, "model")}
   assert chat.describe_run(log)["score_mode"] == "mockllm/model"
-  log = run(task, answer, tmp_path, fail_on_error=False)
+  log = run(task, answer, tmp_path, fail_on_error=False, limit=1)
   assert "grader" in log.samples[0].error.message
 
 
