@@ -127,6 +127,7 @@ def test_rows_come_from_the_log(tmp_path):
   log = run(task, answer, tmp_path, epochs=2, limit=9)
   graded = report.read_log(log)
   assert len(graded) == 9
+  rows = report.make_result_rows(graded, **chat.describe_run(log))
   report.write_report(tmp_path, {"m": (graded, report.describe_log(log))}, rows)
   row = results.read_result_rows(tmp_path / "results.json")[0]
   assert (row.system, row.track, row.mode) == ("mockllm/model", "facts", "cot")
