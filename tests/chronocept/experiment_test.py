@@ -290,6 +290,7 @@ def test_search_takes_the_best_and_is_done_once(config, tmp_path, protocol):
     ({"axes": "none"}, "config.axes='none': expected one of given, removed"),
     ({"seeds": (1, 1)}, "config.seeds=(1, 1): expected different seeds"),
     ({"max_length": 2}, "config.max_length=2: expected at least 3 tokens"),
+    ({"model": {"kind": "svr", "c": np.inf}}, "config.model.c=inf: expected a"),
     ({"search": True}, "config.search=True: mean has no grid"),
     ({"model": {"kind": "gru"}}, "config.model.kind='gru': expected one of"),
   ],

@@ -88,6 +88,7 @@ def test_other_configs():
     ({"name": "bm25"}, r"published\.name='bm25': a system has this name"),
     ({"kind": "rerank"}, r"runs=None: a reranker needs a folder"),
     ({"kind": "rerank", "runs": "/no"}, r"runs=/no: no such path"),
+    ({"temperature": np.nan}, r"published\.temperature=nan: expected a finite"),
     ({"mixing": -0.5}, r"mixing=-0\.5: expected 0 to 1"),
   ],
 )
