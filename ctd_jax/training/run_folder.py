@@ -14,6 +14,7 @@ import ml_collections
 from etils import epath
 
 from ctd_jax.training import config as training_config
+from ctd_jax.training import pretraining_config
 from ctd_jax.utils import files
 
 Folder = pathlib.Path | epath.Path
@@ -136,8 +137,14 @@ def parse_config(
   """Returns the config that was written as JSON.
 
   Raises:
-    ValueError: if it lacks fields that configs have had since.
+    ValueError: if it lacks fields that configs have had since, or is one of
+      pre-training, whose run ranks nothing.
   """
+  if fields.get("task") == pretraining_config.TASK:
+    raise ValueError(
+      f"{path}: a run of pre-training, which ranks nothing; train a run with "
+      "--config.model.encoder.source=WORKDIR/encoder"
+    )
   config = ml_collections.ConfigDict(complete_fields(fields))
   for section in config.values():
     # The folder may be a stranger's: who allows its code says so in --config.

@@ -13,7 +13,13 @@ import pytest
 
 from ctd_jax.models import text_encoder
 from ctd_jax.models.pretrained import vector_settings, weights
-from ctd_jax.training import backbone, pretraining, pretraining_texts
+from ctd_jax.training import (
+  backbone,
+  devices,
+  pretraining,
+  pretraining_texts,
+  run_folder,
+)
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax.utils import files
@@ -96,6 +102,8 @@ def test_the_loss_falls_and_the_result_is_a_published_encoder(whole, folder):
   assert files.hash_file(whole / "encoder" / "model.safetensors") in card
   assert "/book | book |" in card
   assert "Licence: not stated" in card
+  with pytest.raises(ValueError, match="a run of pre-training, which ranks"):
+    run_folder.read_config(whole)
 
 
 def test_a_run_cut_and_resumed_is_the_uninterrupted_one(
@@ -225,12 +233,25 @@ def test_bad_input_is_one_sentence(
   assert "\n" not in str(error.value)
 
 
-def test_full_size_is_what_the_card_promises():
+def test_full_size_fits_a_release_and_has_a_loss():
   c = pretrain_config.get_config()
-  encoder = c.model.encoder.to_dict()
-  shapes = weights.abstract_params(
-    pretraining.BertConfig(c.pretraining.vocabulary_size, **encoder)
+  encoder = pretraining.BertConfig(
+    c.pretraining.vocabulary_size, **c.model.encoder.to_dict()
   )
+  shapes = weights.abstract_params(encoder)
   size = sum(x.size for x in jax.tree.leaves(shapes))
   assert 22e6 < size < 24e6
-  assert 2 * size < 48e6
+  assert 2 * size < 48e6  # bytes of bf16
+  model = pretraining.MaskedLanguageModel(
+    pretraining.MaskedModelConfig(encoder)
+  )
+  rows = np.full((8, encoder.max_length), 9, np.uint16)
+  batch = pretraining_texts.MaskedReader(rows, 8192, 8, 0.15, 1).map(0)
+  objective = pretraining.MaskedObjective(model, devices.make_mesh(1))
+
+  def compute_loss(batch):
+    params = model.init(jax.random.key(0), batch["ids"], batch["segments"])
+    return objective.compute_loss(params["params"], batch, jax.random.key(1))
+
+  loss, _ = jax.eval_shape(compute_loss, batch)
+  assert (loss.shape, loss.dtype) == ((), jnp.float32)
