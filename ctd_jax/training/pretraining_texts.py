@@ -27,6 +27,7 @@ from jaxtyping import Int, Int32, UInt16, UInt64
 from ctd_jax import texts
 from ctd_jax.chronology import dates
 from ctd_jax.chronology.glyphs import fold_text
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.models.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from ctd_jax.texts.works import TEXT, Work
 from ctd_jax.training import experiment as experiments
@@ -134,20 +135,23 @@ def read_pretraining_texts(
       validate with, or the vocabulary is too small; the message says which.
   """
   section = config.pretraining
+  benchmarks = [
+    experiments.build_benchmark(name, config.data_dir, config.sources)
+    for name in section.exclude
+  ]
   excluded = SharedStrings(
     fold_han(record.text)
-    for name in section.exclude
-    for record in experiments.build_benchmark(
-      name, config.data_dir, config.sources
-    ).records
+    for benchmark in benchmarks
+    for record in benchmark.records
   )
+  timelines = [benchmark.timeline for benchmark in benchmarks]
   works: list[WorkCounts] = []
   passages_by_work = []
   for folder in output.Progress(section.texts, desc="read", unit="folder"):
     for work in texts.read_works(folder):
       place = pathlib.PurePath(work.entries[0].place.file)
       name = str(pathlib.PurePath(folder).name / place.parent)
-      counts, passages = _choose_passages(work, excluded)
+      counts, passages = _choose_passages(work, excluded, timelines)
       works.append(WorkCounts(name, work.title, counts))
       passages_by_work.append(passages)
   limit = section.validation_share * _BUCKETS
@@ -196,9 +200,17 @@ def read_pretraining_texts(
 
 
 def _choose_passages(
-  work: Work, excluded: SharedStrings
+  work: Work, excluded: SharedStrings, timelines: Sequence[Timeline]
 ) -> tuple[collections.Counter[str], list[tuple[str, str]]]:
-  """Returns counts, and the passages that stay, as they are and folded."""
+  """Returns counts, and the passages that stay, as they are and folded.
+
+  Args:
+    timelines: of the excluded data sets, whose reigns name years.
+  """
+
+  def prints_date(text: str) -> bool:
+    return any(dates.find_date_cues(text, timeline) for timeline in timelines)
+
   is_text = [entry.kind == TEXT for entry in work.entries]
   # Number of the last entry of text up to each entry: notes belong to one.
   numbers = np.cumsum(is_text).tolist()
@@ -232,7 +244,7 @@ def _choose_passages(
     counts["read"] += len(folded)
     if shared:
       counts["shared"] += len(folded)
-    elif number in near and dates.find_date_cues(text):
+    elif number in near and prints_date(text):
       counts["dated"] += len(folded)
     elif folded:
       kept.append((text, folded))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ctd_jax.chronology import reigns
 from ctd_jax.models import text_encoder
 from ctd_jax.models.pretrained import vector_settings, weights
 from ctd_jax.training import (
@@ -160,7 +161,9 @@ def test_passages_of_excluded_records_are_left_out_and_counted(
   monkeypatch.setattr(
     experiments,
     "build_benchmark",
-    lambda *_: types.SimpleNamespace(records=[record]),
+    lambda *_: types.SimpleNamespace(
+      records=[record], timeline=reigns.load_timeline("lu")
+    ),
   )
   filler = [f"{a}{b}" for a, b in itertools.permutations(WORDS[:6], 2)]
   passages = {
