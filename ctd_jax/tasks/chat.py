@@ -232,6 +232,8 @@ def describe_run(log: EvalLog) -> dict[str, Any]:
   ]
   task = log.eval.task.rpartition("/")[2]
   grader = (log.eval.model_roles or {}).get("grader")
+  # Published figures are compared with those of the paper's prompts.
+  is_paper = log.eval.metadata.get("prompts") == "paper"
   start, end = (
     datetime.datetime.fromisoformat(text)
     for text in (log.stats.started_at, log.stats.completed_at)
@@ -240,7 +242,8 @@ def describe_run(log: EvalLog) -> dict[str, Any]:
   return {
     **{name: log.eval.metadata[name] for name in fields},
     "system": log.eval.model,
-    "score_mode": grader.model if grader else "rules",
+    "score_mode": (grader.model if grader else "rules")
+    + ", prompts of the paper" * is_paper,
     "command": f"inspect eval ctd_jax/{task} --model {log.eval.model}"
     + "".join(arguments),
     "commit": files.code_commit(),

@@ -20,9 +20,7 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import msgspec
 import numpy as np
 from jaxtyping import Int
 
@@ -176,16 +174,6 @@ def load_packs(
   )
   packs = make_packs(benchmark, queries, answers, confusable, seed)
   return benchmark.name, packs, significance.find_query_years(benchmark, split)
-
-
-def pack_to_json(pack: Pack) -> dict[str, Any]:
-  """Returns a pack as JSON values."""
-  return msgspec.to_builtins(pack)
-
-
-def pack_from_json(data: Mapping[str, Any]) -> Pack:
-  """Returns the pack of `pack_to_json`."""
-  return msgspec.convert(data, Pack)
 
 
 _ANSWER_INSTRUCTION = (

@@ -20,6 +20,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from absl import flags
 
 from ctd_jax.evaluation import significance
@@ -151,7 +152,7 @@ def report_log(folder: pathlib.Path, log: EvalLog) -> None:
   write_report(
     folder,
     title,
-    [evidence_packs.pack_from_json(s.metadata["pack"]) for s in samples],
+    [msgspec.convert(s.metadata["pack"], Pack) for s in samples],
     {s.id: s.output.completion for s in samples},
     {s.id: tuple(s.metadata["year"]) for s in samples},
     {name: x for name, x in judged.items() if not math.isnan(x)},

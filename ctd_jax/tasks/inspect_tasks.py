@@ -12,9 +12,11 @@ these files only this one needs inspect-ai to be imported (extra `llm`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
@@ -36,7 +38,6 @@ from ctd_jax.tasks.ctm import (
   grading,
   ito,
   ito_players,
-  prompts,
   qa,
 )
 from ctd_jax.tasks.ctm.judge import (
@@ -47,6 +48,7 @@ from ctd_jax.tasks.ctm.judge import (
   extract_final_answer,
   judge_answer,
 )
+from ctd_jax.tasks.ctm.prompts import OURS, PROMPTS, make_question_prompt
 from ctd_jax.tasks.evidence_packs import Pack
 from ctd_jax_datasets.ctm import repository, schema
 
@@ -111,6 +113,7 @@ def ctm(
   split: str = "test",
   tasks: str | list[str] = "",
   judge: str = "rules",
+  prompts: str = OURS,
   gallery: str | None = None,
   data: str | None = None,
   data_dir: str | None = None,
@@ -124,19 +127,23 @@ def ctm(
     split: train, validation, test or all.
     tasks: e.g. EDD,PJ; all if empty.
     judge: rules, undecided (the grader votes where no rule decides) or all.
+    prompts: ours, or paper for the instruction and the question alone.
     gallery: JSON lines of texts for open_book.
     data: JSON lines of questions; the data set by default.
     data_dir: folder of data sets.
   """
-  if style not in STYLES:
-    raise ValueError(f"style={style}: should be direct or cot")
+  if style not in STYLES or prompts not in PROMPTS:
+    raise ValueError(
+      f"style={style}, prompts={prompts}: should be one of {', '.join(STYLES)}, "
+      f"and one of {', '.join(PROMPTS)}"
+    )
   names = _split_names(tasks) if tasks else []
   questions = data_sources.load_questions(data, data_dir, split, names)
   context = qa.choose_context(arm, gallery, questions)
   return Task(
     dataset=[
       _make_sample(
-        q, prompts.make_question_prompt(q, style, context(q)), style=style
+        q, make_question_prompt(q, style, context(q), prompts), style=style
       )
       for q in questions
     ],
@@ -150,6 +157,7 @@ def ctm(
       "track": arm,
       "split": split,
       "mode": style,
+      "prompts": prompts,
       "order": _ORDER,
     },
   )
@@ -357,7 +365,7 @@ def evidence_qa(
         ),
         target="、".join(f"[{n}]" for n in pack.answers),
         metadata={
-          "pack": evidence_packs.pack_to_json(pack),
+          "pack": dataclasses.asdict(pack),
           "year": list(years[pack.question_id]),
         },
       )
@@ -371,7 +379,7 @@ def evidence_qa(
 
 
 def _read_pack(state: TaskState) -> Pack:
-  return evidence_packs.pack_from_json(state.metadata["pack"])
+  return msgspec.convert(state.metadata["pack"], Pack)
 
 
 @scorer(metrics={"*": [mean(), stderr()]})

@@ -235,12 +235,16 @@ def test_the_grader_decides_what_rules_cannot(tmp_path):
 
 
 def test_the_grader_may_judge_all(tmp_path):
-  task = inspect_tasks.ctm(data=DATA, split="validation", judge="all")
+  task = inspect_tasks.ctm(
+    data=DATA, split="validation", judge="all", prompts="paper"
+  )
+  assert not any("六朝（" in str(sample.input) for sample in task.dataset)
   answer = mock(lambda system, user: right([{"content": user}]))
   grader = mock(lambda *texts: '{"评估结果": 0}')
   log = chat.run_task(task, answer, tmp_path, grader, {"limit": 5})
   assert set(verdicts(log).values()) == {(False, "model")}
-  assert chat.describe_run(log)["score_mode"] == "mockllm/model"
+  score_mode = chat.describe_run(log)["score_mode"]
+  assert score_mode == "mockllm/model, prompts of the paper"
   log = run(task, answer, tmp_path, fail_on_error=False, limit=1)
   assert "grader" in log.samples[0].error.message
 

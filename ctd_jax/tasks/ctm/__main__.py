@@ -95,6 +95,14 @@ def define_qa_flags() -> None:
     "answer. Default: direct. Example: --style=cot",
   )
   flags.DEFINE_enum(
+    "prompts",
+    "ours",
+    ("ours", "paper"),
+    "Prompts of a chat model: ours name the periods and the form of the "
+    "answer, those of the paper do not. Default: ours. Example: "
+    "--prompts=paper",
+  )
+  flags.DEFINE_enum(
     "split",
     "test",
     SPLITS,
@@ -142,6 +150,7 @@ def answer_questions() -> None:
       split=values.split,
       tasks=",".join(values.task),
       judge=values.judge if values.judge_model else "rules",
+      prompts=values.prompts,
       gallery=values.gallery,
       data=values.data,
       data_dir=values.data_dir,

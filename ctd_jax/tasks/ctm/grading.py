@@ -85,9 +85,7 @@ class JudgedAnswer:
   """Answer with the verdict of a person."""
 
   question: Question
-  batch: str  # group of answers, e.g. by date of writing.
   style: str  # one of `judge.STYLES`
-  kind: str  # kind of answer, e.g. hedged.
   correct: bool  # verdict of the person
   answer: str  # text of the answer
 
@@ -115,9 +113,7 @@ def read_answers(
     answers.append(
       JudgedAnswer(
         by_id[row["question"]],
-        row["batch"],
         row["style"],
-        row["kind"],
         row["correct"] == "1",
         row["answer"].replace("\\n", "\n"),  # a cell has no line breaks
       )

@@ -119,5 +119,5 @@ def write_report(
   turns = [turn for game in games for turn in game.turns]
   text = ito_report.format_report(name, states, turns, notes)
   files.write_text(folder / "report.md", text)
-  print(ito_report.format_summary(name, states))
+  print(text)
   print(f"written: {folder / 'report.md'}")

@@ -1,4 +1,4 @@
-"""Report of Ito games: Pass@K against guessing, kinds of error, rank tau.
+"""Report of Ito games: Pass@K against guessing, kinds of error.
 
 Pass@K allows K rounds with feedback, which also helps guessers, so every share
 is shown next to the probability that guessers win. There are three kinds of
@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-import scipy.stats
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.evaluation.significance import Proportion
@@ -168,32 +167,6 @@ def _classify_ranks(past_round: ito_game.Round) -> list[str]:
   return outcomes
 
 
-def mean_rank_tau(
-  states: Iterable[ito_game.State],
-) -> dict[int, tuple[float, int]]:
-  """Returns round -> (mean Kendall tau-b of ranks and truth, its games).
-
-  Games in which a seat has no rank, or all seats have the same one, have no
-  tau in that round and are left out.
-  """
-  taus_by_round: dict[int, list[float]] = collections.defaultdict(list)
-  for state in states:
-    for number, past_round in enumerate(state.rounds, start=1):
-      ranks = [
-        past_round.rank_of(seat) for seat in range(len(past_round.descriptions))
-      ]
-      if (
-        past_round.wrong_seats is None or None in ranks or len(set(ranks)) == 1
-      ):
-        continue
-      tau = scipy.stats.kendalltau(ranks, state.instance.ranks).statistic
-      taus_by_round[number].append(float(tau))
-  return {
-    number: (float(np.mean(taus)), len(taus))
-    for number, taus in sorted(taus_by_round.items())
-  }
-
-
 SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
 # Guesser -> its line in the table.
@@ -284,27 +257,7 @@ def format_report(
   blocks.append(
     output.format_table("Kinds of error", header, rows, markdown=True)
   )
-  rows = [
-    [number, f"{tau:.3f}", count]
-    for number, (tau, count) in mean_rank_tau(states).items()
-  ]
-  header = ["round", "mean tau-b", "of games"]
-  blocks.append(
-    output.format_table("Ranks against truth", header, rows, markdown=True)
-  )
   return "\n".join(blocks)
-
-
-def format_summary(name: str, states: Sequence[ito_game.State]) -> str:
-  """Returns Pass@K by level, next to random guessing, in aligned lines."""
-  lines = [f"{name}, games won in % [95 % Wilson interval], (guessing)"]
-  for level, games in group_by_level(states).items():
-    cells = []
-    for k in available_cutoffs(states):
-      chance = guesser_win_probability("random", level, k)
-      cells.append(f"Pass@{k} {pass_at_k(games, k)} ({100 * chance:.1f})")
-    lines.append(f"  {level:<6} n={len(games):<5} {'  '.join(cells)}")
-  return "\n".join(lines)
 
 
 def make_result_rows(

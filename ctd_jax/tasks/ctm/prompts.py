@@ -1,7 +1,9 @@
 """Prompts that go to a model with a question of CTM.
 
 Wording changes results. The keys of the JSON are the paper's, the sentences
-ours; `grading` has the prompt of the model that judges.
+ours; `grading` has the prompt of the model that judges. The prompts of the
+paper are the instruction and the question; ours add the ten periods and the
+form of the answer, which raise scores.
 """
 
 from collections.abc import Sequence
@@ -20,6 +22,8 @@ _COT_INSTRUCTION = (
   "二、逐个写出它们所处的年代，并加以比较；三、得出结论，理由分条简述。"
   f"只输出一个JSON对象，键“{judge.THOUGHT_KEY}”写前两步，键“{judge.ANSWER_KEY}”写结论。"
 )
+_PAPER_INSTRUCTION = "请回答下面的问题。"
+OURS, PAPER = PROMPTS = ("ours", "paper")
 # 「先秦（-2100至-206年）、...」: the labels are a convention that models need.
 TIMELINE = "、".join(
   f"{p.label}（{p.start}至{p.end}年）" for p in periods.PERIODS
@@ -36,19 +40,27 @@ _ANSWER_FORMATS = {
 
 
 def make_question_prompt(
-  question: Question, style: str, context: Sequence[str] = ()
+  question: Question,
+  style: str,
+  context: Sequence[str] = (),
+  source: str = OURS,
 ) -> Conversation:
   """Returns the conversation that asks a question.
 
   Args:
     question: the prompt has its text and task, never its gold.
+    style: `DIRECT` or `COT`.
+    context: what the model reads first.
+    source: one of `PROMPTS`.
   """
-  lines = [
-    _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION,
-    f"所称时期限于：{TIMELINE}。",
-  ]
-  if question.task in _ANSWER_FORMATS:
-    lines.append(_ANSWER_FORMATS[question.task])
+  if source == PAPER:
+    lines = [_COT_INSTRUCTION if style == COT else _PAPER_INSTRUCTION]
+  else:
+    lines = [
+      _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION,
+      f"所称时期限于：{TIMELINE}。",
+      *filter(None, [_ANSWER_FORMATS.get(question.task)]),
+    ]
   passages = "".join(
     f"{i}. {text}\n" for i, text in enumerate(context, start=1)
   )

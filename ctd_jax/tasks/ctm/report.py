@@ -24,7 +24,7 @@ from jaxtyping import Float
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
+from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm import schema
 from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
@@ -176,17 +176,6 @@ def _format_share_rows(
   ]
 
 
-def format_summary(graded: GradedQuestions, name: str) -> str:
-  """Returns accuracies by type and number of relations in aligned lines."""
-  lines = [f"{name}, accuracy in % [95 % Wilson interval]"]
-  lines += [
-    f"  {family:<5} n={share.num_trials:<5} {share}"
-    for family, share in compute_accuracies(graded).items()
-  ]
-  num_undecided = sum(v.source in (UNDECIDED, UNPARSED) for _, v in graded)
-  return "\n".join([*lines, f"  undecided or unparsed: {num_undecided}"])
-
-
 def make_result_rows(
   graded: GradedQuestions, **shared_fields
 ) -> list[ResultRow]:
@@ -247,8 +236,7 @@ def write_report(
   blocks.append(f"![{title}]({PLOT_FILE})\n")
   files.write_text(folder / "report.md", "\n".join(blocks))
   plot_distances({name: graded for name, (graded, _) in runs.items()}, folder)
-  for name, (graded, _) in runs.items():
-    print(format_summary(graded, name))
+  print("\n".join(blocks[:-1]))
   print(f"written: {folder / 'report.md'}")
 
 
