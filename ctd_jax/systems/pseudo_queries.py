@@ -88,7 +88,7 @@ def write_pseudo_queries(
   Raises:
     ValueError: if the extra `llm` is not installed, or a record has no reply.
   """
-  chat.check_installed()
+  chat.check_ready()
   from inspect_ai._util.error import PrerequisiteError
   from inspect_ai.model import GenerateConfig, get_model
 

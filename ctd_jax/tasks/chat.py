@@ -60,8 +60,10 @@ def interleave(
   return [by_kind[k][n] for n, k in places]
 
 
-def check_installed() -> None:
-  """Raises ValueError without the extra `llm`."""
+def check_ready(model: str | None = "") -> None:
+  """Raises ValueError if no model is named, or without the extra `llm`."""
+  if model is None:
+    raise ValueError("a chat model answers: name it with --model")
   try:
     import inspect_ai  # noqa: F401
   except ImportError:
@@ -172,7 +174,7 @@ def read_options() -> dict[str, Any]:
 
 def run_task(
   task: Task,
-  model: str | Model | None,
+  model: str | Model,
   folder: pathlib.Path,
   judge: str | Model | None = None,
   options: Mapping[str, Any] | None = None,
@@ -186,15 +188,12 @@ def run_task(
     options: arguments of `inspect_ai.eval`.
 
   Raises:
-    ValueError: if there is no model, an option is wrong, or a question has no
-      reply.
+    ValueError: if an option is wrong, or a question has no reply.
   """
   import inspect_ai
   from inspect_ai._util.error import PrerequisiteError
   from inspect_ai.model import GenerateConfig
 
-  if not model:
-    raise ValueError("--system=model: name it with --model")
   settings = {
     "log_dir": str(folder / "logs"),
     # A server that breaks off in the middle of a reply is asked again.

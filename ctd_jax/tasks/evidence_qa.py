@@ -225,7 +225,7 @@ def main() -> None:
   values = flags.FLAGS
   folder = pathlib.Path(command_line.WORKDIR.value).expanduser()
   if values.log:
-    chat.check_installed()
+    chat.check_ready()
     from inspect_ai.log import read_eval_log
 
     report_log(folder, read_eval_log(values.log))
@@ -235,7 +235,7 @@ def main() -> None:
   names = ("dataset", "data_dir", "split", "answers", "confusable", "seed")
   choices = {name: values[name].value for name in names}
   if values.system == MODEL:
-    chat.check_installed()
+    chat.check_ready(values.model)
     from ctd_jax.tasks import inspect_tasks
 
     task = inspect_tasks.evidence_qa(

@@ -134,8 +134,8 @@ def ctm(
   """
   if style not in STYLES or prompts not in PROMPTS:
     raise ValueError(
-      f"style={style}, prompts={prompts}: should be one of {', '.join(STYLES)}, "
-      f"and one of {', '.join(PROMPTS)}"
+      f"style={style}, prompts={prompts}: should be one of "
+      f"{', '.join(STYLES)}, and one of {', '.join(PROMPTS)}"
     )
   names = _split_names(tasks) if tasks else []
   questions = data_sources.load_questions(data, data_dir, split, names)

@@ -29,7 +29,7 @@ def command(*flags):
 def test_errors_take_one_line(tmp_path, monkeypatch):
   flags = ("qa", "--system=model", f"--workdir={tmp_path}", f"--data={DATA}")
   done = command(*flags)
-  assert done.stderr == "error: --system=model: name it with --model\n"
+  assert done.stderr == "error: a chat model answers: name it with --model\n"
   assert done.returncode
   monkeypatch.setattr(sys, "argv", ["ctm", "game"])
   with pytest.raises(SystemExit, match="'game' is not one of qa, ito, judge"):

@@ -195,8 +195,6 @@ def test_a_question_without_reply_is_asked_again(tmp_path):
   )
   with pytest.raises(ValueError, match="--inspect=colour: "):
     run(task, mock(answer), tmp_path, colour=1)
-  with pytest.raises(ValueError, match="name it with --model"):
-    run(task, None, tmp_path)
 
 
 def test_the_grader_decides_what_rules_cannot(tmp_path):

@@ -141,7 +141,7 @@ def answer_questions() -> None:
   """Runs `qa`."""
   values, start = flags.FLAGS, time.perf_counter()
   if values.system == MODEL:
-    chat.check_installed()
+    chat.check_ready(values.model)
     from ctd_jax.tasks import inspect_tasks
 
     task = inspect_tasks.ctm(
@@ -250,7 +250,7 @@ def play_games() -> None:
   }
   source = {"data": values.data, "data_dir": values.data_dir}
   if values.agent == MODEL:
-    chat.check_installed()
+    chat.check_ready(values.model)
     from ctd_jax.tasks import inspect_tasks
 
     task = inspect_tasks.ito_game(**rules, **source)
@@ -311,7 +311,7 @@ def compare_verdicts() -> None:
     data_sources.read_json_lines(values.data, schema.question_from_json),
   )
   if values.judge_model:
-    chat.check_installed()
+    chat.check_ready()
     from ctd_jax.tasks import inspect_tasks
 
     log = chat.run_task(
@@ -331,7 +331,7 @@ def compare_verdicts() -> None:
 
 def write_reports(paths: Sequence[str]) -> None:
   """Runs `report`."""
-  chat.check_installed()
+  chat.check_ready()
   from inspect_ai.log import read_eval_log
 
   if not paths:

@@ -3,7 +3,7 @@
 Wording changes results. The keys of the JSON are the paper's, the sentences
 ours; `grading` has the prompt of the model that judges. The prompts of the
 paper are the instruction and the question; ours add the ten periods and the
-form of the answer, which raise scores.
+form of the answer, so their scores do not compare.
 """
 
 from collections.abc import Sequence
