@@ -300,7 +300,11 @@ def _format_block(
       parts.insert(0, protocol.mode_title(shared.pop("mode")))
     family = shared.pop("family", "all")
     if family != "all":
-      shared["family"] = f"{family} queries"
+      shared["family"] = (
+        "those that only events answer"
+        if family == protocol.ONLY_EVENTS
+        else f"{family} queries"
+      )
   # The column of sources appears where a published row is in the table.
   has_source = any(source for _, _, source in lines)
   body = [

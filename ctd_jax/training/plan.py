@@ -24,6 +24,7 @@ import ml_collections
 import numpy as np
 from jax.experimental import topologies
 
+from ctd_jax.benchmark import variants
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders import attention, layers
@@ -137,7 +138,9 @@ def read_workload(
   if config.dataset.startswith(beir.BEIR_PREFIX):
     timeline = load.load_benchmark(config.dataset).timeline
   else:
-    builder = build.make_builder(config.dataset, config.data_dir)
+    builder = build.make_builder(
+      variants.parse_name(config.dataset)[0], config.data_dir
+    )
     timeline = builder.timeline
   return Workload(encoder, timeline, *lengths)
 
