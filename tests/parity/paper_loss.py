@@ -27,6 +27,7 @@ from torch import nn
 from torch.nn import functional
 
 LAMBDA, SMOOTHING = 0.1, 0.2
+TEMPERATURE = 0.25  # alpha over the root of D; not in the paper
 
 
 def sinusoids(positions, columns):
@@ -101,7 +102,7 @@ class Ctd(nn.Module):
     negative_h, _, negative_u = self.encode(negative)
     record_h = torch.cat([positive_h, negative_h])
     record_u = torch.cat([positive_u, negative_u])
-    alpha = query_h.shape[1] ** 0.5
+    alpha = TEMPERATURE * query_h.shape[1] ** 0.5
     scores = query_h @ record_h.T / alpha + self.bias(query_u, record_u)
     answers = (ends[:, :1] <= months) & (months <= ends[:, 1:])  # [B, B]
     size = len(query)
