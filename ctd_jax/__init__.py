@@ -21,6 +21,7 @@ if TYPE_CHECKING:
   from ctd_jax.index.asking import Index
   from ctd_jax.models.text_encoder import TextEncoder
   from ctd_jax.retrieval.retriever import Retriever
+  from ctd_jax.tasks.chronocept.systems import ValidityModel
   from ctd_jax_datasets.load import load_benchmark
 
 __version__ = "0.2.0"
@@ -30,6 +31,7 @@ __all__ = [
   "Index",
   "Retriever",
   "TextEncoder",
+  "ValidityModel",
   "evaluate",
   "load_benchmark",
   "parse_date",
@@ -41,6 +43,7 @@ _MODULES = {
   "Index": "ctd_jax.index.asking",
   "Retriever": "ctd_jax.retrieval.retriever",
   "TextEncoder": "ctd_jax.models.text_encoder",
+  "ValidityModel": "ctd_jax.tasks.chronocept.systems",
   "evaluate": "ctd_jax.evaluation.scoring",
   "load_benchmark": "ctd_jax_datasets.load",
   "parse_date": "ctd_jax.chronology.date_readings",

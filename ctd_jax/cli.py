@@ -62,6 +62,10 @@ COMMANDS = {
     "ctd_jax.tasks.evidence_qa",
     "answer questions from sets of evidence records",
   ),
+  "validity": (
+    "ctd_jax.tasks.chronocept.validity",
+    "predict how long statements stay valid",
+  ),
   "fit-validity": (
     "ctd_jax.tasks.chronocept.fit_validity",
     "fit validity curves to annotated points",

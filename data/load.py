@@ -1,5 +1,5 @@
-"""Data sets by name: built ones, folders in the form of BEIR, JSON of
-Chronocept."""
+"""Data sets by name: built ones, folders in the form of BEIR, own
+annotated statements."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from ctd_jax.benchmark import variants
 from ctd_jax.benchmark.benchmark import SPLITS, Benchmark, Query, Record
 from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets import build
-from ctd_jax_datasets.chronocept import sample_records
+from ctd_jax_datasets.chronocept import annotated_files, sample_records
 from ctd_jax_datasets.chronocept.sample_records import Sample
 from ctd_jax_datasets.common import beir, summary
 
@@ -126,7 +126,7 @@ def _decode_key(triple: Int32[np.ndarray, " 3"]) -> TimeKey:
   return TimeKey(*triple.tolist())
 
 
-JSON_PREFIX = "json:"
+JSON_PREFIX, CSV_PREFIX = "json:", "csv:"
 
 
 def load_samples(
@@ -137,8 +137,9 @@ def load_samples(
   """Returns split -> samples.
 
   Args:
-    name: e.g. `chronocept/synthetic_1`, which is built if it is missing; or
-      `json:FOLDER`, a folder with train.json, valid.json and test.json.
+    name: e.g. `chronocept/synthetic_1`, which is built if it is missing;
+      `json:FOLDER`, a folder with train.json, valid.json and test.json; or
+      `csv:FILE` or `json:FILE`, see `annotated_files`.
     data_dir: folder of data sets; None means the default of TFDS.
     sources: folder of the published files, see `build.build_dataset`.
 
@@ -147,9 +148,12 @@ def load_samples(
       field at fault.
     FileNotFoundError: if a file of the folder is missing.
   """
-  if name.startswith(JSON_PREFIX):
-    # The published files themselves: no data set is built.
-    folder = pathlib.Path(name.removeprefix(JSON_PREFIX)).expanduser()
+  prefix, colon, path = name.partition(":")
+  if prefix + colon in (JSON_PREFIX, CSV_PREFIX):
+    # The files themselves: no data set is built.
+    folder = pathlib.Path(path).expanduser()
+    if prefix + colon == CSV_PREFIX or folder.is_file():
+      return annotated_files.read_annotated_file(folder)
     return sample_records.read_splits(
       {
         split: folder / file_name
@@ -162,8 +166,8 @@ def load_samples(
   ]
   if name not in chronocept_names:
     raise ValueError(
-      f"no data set {name!r}; there are {', '.join(chronocept_names)} and "
-      f"{JSON_PREFIX}FOLDER"
+      f"no data set {name!r}; there are {', '.join(chronocept_names)}, "
+      f"{JSON_PREFIX}FOLDER, {JSON_PREFIX}FILE and {CSV_PREFIX}FILE"
     )
   return sample_records.read_samples(
     build.build_dataset(name, data_dir, sources)

@@ -261,7 +261,7 @@ def read_json_samples(path: str | os.PathLike) -> list[Sample]:
   ids_without_axis = []
   with source_files.reading(path):
     text = source_files.decode_utf8(path.read_bytes())
-    for json_path, value in _iterate_records(text):
+    for json_path, value in iterate_records(text):
       sample = parse_sample(value, json_path)
       first_json_path = json_path_by_id.setdefault(sample.sample_id, json_path)
       if first_json_path != json_path:
@@ -284,7 +284,7 @@ def read_json_samples(path: str | os.PathLike) -> list[Sample]:
   return samples
 
 
-def _iterate_records(text: str) -> Iterator[tuple[str, Any]]:
+def iterate_records(text: str) -> Iterator[tuple[str, Any]]:
   """Yields (position in the file, record) of a JSON list or of JSON lines."""
   if text.lstrip().startswith("["):
     for number, value in enumerate(source_files.parse_json(text), start=1):

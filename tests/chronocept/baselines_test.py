@@ -97,29 +97,11 @@ def test_trivial_baselines():
   assert predict("tfidf", TEXTS).shape == (30, 3)
 
 
-def test_words_and_spans_that_tell_the_target_are_found():
+def test_words_that_tell_the_target_are_found():
   logs = np.log(60 * np.arange(1, 31))[:, None] * [1, 2, -1]
-  lexicon = regressors.fit_lexicon(TEXTS, logs, {}, 0)
-  assert regressors.predict_lexicon(lexicon, TEXTS) == pytest.approx(logs)
   tfidf = regressors.fit_tfidf(TEXTS, logs, {}, 0)
   actual = regressors.predict_tfidf(tfidf, TEXTS)
   assert np.mean((actual - logs) ** 2) < 0.2 * logs.var(axis=0).mean()
-
-
-@pytest.mark.parametrize(
-  ("text", "minutes"),
-  [
-    ("for a few minutes", [3]),
-    ("Half an hour, a quarter of an hour", [30, 15]),
-    ("for 2.5 days", [3600]),
-    ("overnight, then two long weeks", [600, 20160]),
-    ("it is a green lamp", []),
-    ("0 hours", []),
-    ("one of the centuries", [52560000]),
-  ],
-)
-def test_spans_of_time_in_a_text(text, minutes):
-  assert regressors.extract_durations(text) == pytest.approx(minutes)
 
 
 def overfitting():
@@ -212,31 +194,21 @@ def test_the_grid_is_the_published_one():
 @pytest.mark.slow
 def test_measures_of_resamples_are_those_of_single_ones():
   seeds = Y + DRAW.normal(size=(2, *Y.shape))
-  scaler = features.TargetScaler(
-    np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
-  )
   resample_indices = DRAW.integers(len(Y), size=(5, len(Y)))
-  actual = measures.compute_measures(Y, seeds, scaler, resample_indices)
+  actual = measures.compute_measures(Y, seeds, resample_indices)
   for resample, samples in enumerate(resample_indices):
-    for units, convert, names in (
-      (measures.Z_UNITS, np.asarray, measures.POINT_MEASURES),
-      (measures.RAW_UNITS, scaler.inverse, ("mse", "mae")),
-    ):
-      tables = [
-        measures.compute_target_measures(
-          convert(Y[samples]), convert(z[samples])
-        )
-        for z in seeds
-      ]
-      for name in names:
-        values = np.mean([table[name] for table in tables], axis=0)
-        for family, expected in measures.split_by_target(values).items():
-          value = actual[units, name, family][resample]
-          assert value == pytest.approx(expected), (name, family)
+    tables = [
+      measures.compute_target_measures(Y[samples], z[samples]) for z in seeds
+    ]
+    for name in measures.POINT_MEASURES:
+      values = np.mean([table[name] for table in tables], axis=0)
+      for family, expected in measures.split_by_target(values).items():
+        value = actual[name, family][resample]
+        assert value == pytest.approx(expected), (name, family)
     nll = np.mean([measures.paper_nll(Y[samples], z[samples]) for z in seeds])
-    value = actual[measures.Z_UNITS, measures.PAPER_NLL, "all"][resample]
+    value = actual[measures.PAPER_NLL, "all"][resample]
     assert value == pytest.approx(nll)
   mean = np.zeros((1, *Y.shape))
-  nothing = measures.compute_measures(Y, mean, scaler, resample_indices)
-  assert nothing[measures.Z_UNITS, measures.SKILL, "all"] == pytest.approx(0)
-  assert nothing[measures.Z_UNITS, "spearman", "scale"] == pytest.approx(0)
+  nothing = measures.compute_measures(Y, mean, resample_indices)
+  assert nothing[measures.SKILL, "all"] == pytest.approx(0)
+  assert nothing["spearman", "scale"] == pytest.approx(0)

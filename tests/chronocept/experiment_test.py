@@ -18,7 +18,7 @@ from ctd_jax.tasks.chronocept import (
   systems,
 )
 from ctd_jax.tasks.chronocept.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.systems import Predictor
+from ctd_jax.tasks.chronocept.systems import ValidityModel
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
@@ -142,7 +142,7 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
   experiment.run_experiment(c, tmp_path)
   assert "ffnn" in capsys.readouterr().out
   rows = results.read_result_rows(tmp_path / "results.json")
-  assert {row.score_mode for row in rows} == {"z", "raw"}
+  assert {row.score_mode for row in rows} == {"z"}
   assert {row.seeds for row in rows} == {(0, 1)}
   for row in rows:
     assert row.low - 1e-9 <= row.value <= row.high + 1e-9, row
@@ -151,8 +151,8 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
   size = validity_files.SIZES["test"]
   assert len(lines) == 1 + 2 * size
   reported = np.array([line.split("\t")[2:] for line in lines[1:]], float)
-  predictor = Predictor.load(tmp_path)
-  actual = predictor.predict(validity_files.samples()["test"])
+  predictor = ValidityModel.load(tmp_path)
+  actual = predictor.predict_targets(validity_files.samples()["test"])
   expected = reported.reshape(2, size, 3).mean(axis=0)
   np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
@@ -183,7 +183,7 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   # BERT alone learns raw targets, under the paper's; scores have the units of
   # the other models.
   raw = (model, protocol) == ("bert", "paper")
-  ((_, learned),) = Predictor.load(tmp_path).models
+  ((_, learned),) = ValidityModel.load(tmp_path).models
   assert (learned.sd == 1).all() == raw
   rows = results.read_result_rows(tmp_path / "results.json")
   value = {(r.score_mode, r.metric, r.family): r.value for r in rows}
@@ -193,7 +193,6 @@ def test_networks_run_under_both_protocols(config, tmp_path, model, protocol):
   errors = np.mean((actual - targets) ** 2, axis=0)
   by = "test" if protocol == "paper" else "train"
   spread = features.extract_targets(validity_files.samples()[by]).std(axis=0)
-  assert value["raw", "mse", "all"] == pytest.approx(errors.mean(), rel=1e-3)
   expected = np.mean(errors / spread**2)
   assert value["z", "mse", "all"] == pytest.approx(expected, rel=1e-3)
 
@@ -204,7 +203,7 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
 ):
   c = config("bert", seeds=(0,))
   experiment.run_experiment(c, tmp_path)
-  predictor = Predictor.load(tmp_path)
+  predictor = ValidityModel.load(tmp_path)
   ((arrays, _),) = predictor.models
   name = "encoder/layer_0/attention/query/kernel"
   start = predictor.features.encoder.params
@@ -239,7 +238,7 @@ def test_ablations_change_what_is_read(config, tmp_path, axes):
     tables.append((tmp_path / name / "predictions.tsv").read_text())
   assert tables[0] != tables[1]
   # Axes change places in train alone.
-  ((arrays, _),) = Predictor.load(tmp_path / axes).models
+  ((arrays, _),) = ValidityModel.load(tmp_path / axes).models
   width = arrays["weights"].shape[0]
   assert width == (16 if axes == "removed" else 9 * 16)
 
@@ -307,11 +306,11 @@ def test_wrong_arguments_files_and_folders_are_named(
   with pytest.raises(ValueError, match="unknown model 'gru' after the config"):
     chronocept.get_config("gru")
   with pytest.raises(FileNotFoundError, match="no config of a run"):
-    Predictor.load(tmp_path)
+    ValidityModel.load(tmp_path)
   experiment.run_experiment(config("mean"), tmp_path / "mean")
   (tmp_path / "mean" / "model_0.npz").write_bytes(b"broken")
   with pytest.raises(ValueError, match=r"model_0.npz: not a saved model"):
-    Predictor.load(tmp_path / "mean")
+    ValidityModel.load(tmp_path / "mean")
   c = config("linear", encoder=str(tmp_path / "nowhere"))
   with pytest.raises(FileNotFoundError, match="nowhere"):
     experiment.run_experiment(c, tmp_path / "linear")

@@ -285,7 +285,7 @@ class Recorder:
     self.run("validity/fits.txt", "fit-validity", f"--out={folder}",
              f"--points={GOLDEN / 'chronocept_table10.csv'}")  # fmt: skip
     self.keep(folder, "validity/fits")
-    models = ("mean", "median", "tfidf", "lexicon")
+    models = ("mean", "median", "tfidf")
     for name in models:
       folder = self.work / "validity" / name
       shutil.rmtree(folder, ignore_errors=True)

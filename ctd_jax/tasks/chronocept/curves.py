@@ -17,11 +17,13 @@ Capitanio, "The Skew-Normal and Related Families" (2014), chapter 2 (mode).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import stats
 from jax.scipy.special import log_ndtr
 from jax.typing import ArrayLike
@@ -41,6 +43,19 @@ ANCHORS = {
   "1 month": 43200.0,
   "1 year": 525600.0,
   "1 decade": 5256000.0,
+}
+SPAN_SHARE = 0.8  # of the area below a curve that its span holds
+MIN_SCALE = 0.1  # a regression may predict scales that no curve has
+_MAX_LOG_TIME = 300.0  # five million years; later times would overflow
+_REACH, _NUM_STEPS = 6, 4001  # scales beside the location, points of the grid
+# Units that a time is put into, the longest of which there are about two.
+_UNITS = {
+  "year": 525600,
+  "month": 43200,
+  "week": 10080,
+  "day": 1440,
+  "hour": 60,
+  "minute": 1,
 }
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _NUM_NEWTON_STEPS = 12  # fixed, so that the loop can be jitted and vectorised
@@ -132,3 +147,57 @@ def _log_density(z: ArrayLike, alpha: ArrayLike) -> jax.Array:
   """Returns the log density of a standard curve, log(2 phi(z) Phi(az))."""
   # log_ndtr stays finite far in the tail, where log(ndtr) would be -inf.
   return math.log(2) + stats.norm.logpdf(z) + log_ndtr(alpha * z)
+
+
+@dataclasses.dataclass(frozen=True)
+class ValidityCurve:
+  """The curve of a statement and what it says, in minutes."""
+
+  text: str
+  location: float  # log time to `LOG_BASE`
+  scale: float  # above 0
+  skewness: float
+  mode: float  # minutes from publication to the peak
+  low: float  # start of the shortest span that holds `SPAN_SHARE` of the area
+  high: float  # end of the span
+
+  @classmethod
+  def make(
+    cls, text: str, location: float, scale: float, skewness: float
+  ) -> ValidityCurve:
+    """Returns the curve of predicted parameters."""
+    scale = max(scale, MIN_SCALE)
+    curve = SkewNormal(location, scale, skewness)
+    # Time starts at one minute, so a curve may lie before it as a whole.
+    x = np.linspace(
+      max(0.0, location - _REACH * scale),
+      max(0.0, location + _REACH * scale),
+      _NUM_STEPS,
+    )
+    density = np.asarray(validity(curve, x), np.float64)
+    order = np.argsort(-density, kind="stable")
+    held = np.cumsum(density[order])
+    inside = x[order[: np.searchsorted(held, SPAN_SHARE * held[-1]) + 1]]
+    times = np.clip(
+      [float(mode(curve)), inside.min(), inside.max()], 0, _MAX_LOG_TIME
+    )
+    return cls(text, location, scale, skewness, *(LOG_BASE**times).tolist())
+
+  def describe(self) -> str:
+    """Returns the curve in words."""
+    return (
+      f"about {describe_time(self.mode)}; most likely between "
+      f"{describe_time(self.low)} and {describe_time(self.high)}"
+    )
+
+
+def describe_time(minutes: float) -> str:
+  """Returns a time in words, such as "3 weeks"."""
+  unit, size = next(
+    (each for each in _UNITS.items() if minutes >= 1.75 * each[1]),
+    ("minute", 1),
+  )
+  number = round(minutes / size)
+  # Two digits are more than a prediction is worth.
+  number = round(number, min(0, 2 - len(str(number))))
+  return f"{number:,} {unit}s" if number > 1 else f"1 {unit}"

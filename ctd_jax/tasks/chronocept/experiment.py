@@ -4,7 +4,7 @@
     --workdir=runs/ffnn
 
 Configs with `config.task="validity"` are run here. The workdir then holds
-config.json, a model for each seed (`systems.Predictor` loads them),
+config.json, a model for each seed (`systems.ValidityModel` loads them),
 history.json, predictions.tsv, results.json and page.png. A model that is
 already there is not trained again.
 
@@ -294,7 +294,6 @@ def _write_report(
     config,
     truth,
     predictions,
-    scaler,
     command=files.command_line(),
     commit=files.code_commit(),
     seconds=seconds,

@@ -147,8 +147,8 @@ class FrozenFeatures:
 
   source: str  # folder or hub id of the encoder
   max_length: int  # tokens that are read of each field
-  # Folder of the cache, with one file for each set of texts.
-  cache_dir: pathlib.Path
+  # Folder of the cache, with one file for each set of texts; None keeps none.
+  cache_dir: pathlib.Path | None
 
   @functools.cached_property
   def encoder(self) -> TextEncoder:
@@ -267,6 +267,8 @@ class FrozenFeatures:
     encode: Callable[[], dict[str, np.ndarray]],
   ) -> dict[str, np.ndarray]:
     """Returns the arrays of texts, from the cache if it has them."""
+    if self.cache_dir is None:
+      return encode()
     model = pathlib.Path(self.source).expanduser()
     name = str(model.resolve()) if model.is_dir() else self.source
     # NUL separates the parts, since texts do not contain it.

@@ -1,8 +1,7 @@
 """Measures of predicted curve parameters and their result rows.
 
-The published figures are in z-scores of each split; honest ones are in raw
-units and in z-scores of the train split. The same functions compute all of
-them.
+The published figures are in z-scores of each split; honest ones are in z-scores
+of the train split. The same functions compute both.
 
 The published table has six columns but only three independent measures: R2 is
 1 - MSE where each target has variance 1, "NLL" is a function of the residuals'
@@ -22,7 +21,7 @@ in the authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.axes
@@ -35,7 +34,6 @@ from jaxtyping import Float, Int
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.chronocept import curves, features
 from ctd_jax.tasks.chronocept.curves import SkewNormal
-from ctd_jax.tasks.chronocept.features import TargetScaler
 from ctd_jax.utils import output
 from ctd_jax_datasets.chronocept.sample_records import TARGETS, Sample
 
@@ -43,10 +41,10 @@ ALL_TARGETS = "all"
 POINT_MEASURES = ("mse", "mae", "r2", "spearman", "pearson")
 PAPER_NLL = "paper_nll"
 NUM_RESAMPLES = 1000  # enough for two digits of a 95 % percentile interval
-Z_UNITS, RAW_UNITS = "z", "raw"
+Z_UNITS = "z"
 SKILL = "skill"
-# (units, measure, family) -> values of resamples, [R].
-MeasureTable = dict[tuple[str, str, str], np.ndarray]
+# (measure, family) -> values of resamples, [R].
+MeasureTable = dict[tuple[str, str], np.ndarray]
 # Times N: rounding alone moves a constant this far from its own mean.
 _CONSTANT_TOLERANCE = 1e-9
 
@@ -69,15 +67,15 @@ def compute_target_measures(
   errors = truth - predicted
   mse = np.mean(errors**2, axis=-2)
   variance = truth.var(axis=-2)
+  # Rounding gives a resample of one sample repeated a variance above 0.
+  varies = variance > _CONSTANT_TOLERANCE**2
   ranks = [scipy.stats.rankdata(x, axis=-2) for x in (truth, predicted)]
   return {
     "mse": mse,
     "mae": np.mean(np.abs(errors), axis=-2),
     # As in scikit-learn, a constant truth scores 1 if it is met exactly, else
     # 0; the inner `where` avoids dividing by its variance.
-    "r2": np.where(
-      variance > 0, 1 - mse / np.where(variance > 0, variance, 1), mse == 0
-    ),
+    "r2": np.where(varies, 1 - mse / np.where(varies, variance, 1), mse == 0),
     "spearman": _correlate(*ranks),
     "pearson": _correlate(truth, predicted),
   }
@@ -131,14 +129,18 @@ def _check_finite(predictions: Float[np.ndarray, "*R N T"]) -> None:
     )
 
 
+def name_dataset(name: str) -> str:
+  """Returns the name of a data set in rows, where it begins with the task."""
+  return name if name.startswith("chronocept/") else f"chronocept/{name}"
+
+
 def make_result_rows(
   config: ml_collections.ConfigDict,
   truth: Float[np.ndarray, "N T"],
   predictions: Float[np.ndarray, "M N T"],
-  scaler: TargetScaler,
   **run_metadata: Any,
 ) -> list[ResultRow]:
-  """Returns a row for each unit, measure and family, with 95 % intervals.
+  """Returns a row for each measure and family, with 95 % intervals.
 
   Args:
     config: name, dataset, protocol and seeds are read.
@@ -150,19 +152,19 @@ def make_result_rows(
     len(truth), size=(NUM_RESAMPLES, len(truth))
   )
   values, resampled = (
-    compute_measures(truth, predictions, scaler, indices)
+    compute_measures(truth, predictions, indices)
     for indices in (all_indices, resample_indices)
   )
   rows = []
   for key, (value,) in values.items():
     low, high = np.quantile(resampled[key], [0.025, 0.975])
-    units, metric, family = key
+    metric, family = key
     rows.append(
       ResultRow(
-        dataset=config.dataset,
+        dataset=name_dataset(config.dataset),
         system=config.name,
         track="text",
-        score_mode=units,
+        score_mode=Z_UNITS,
         split="test",
         mode=config.protocol,
         family=family,
@@ -180,36 +182,25 @@ def make_result_rows(
 def compute_measures(
   truth: Float[np.ndarray, "N T"],
   predictions: Float[np.ndarray, "M N T"],
-  scaler: TargetScaler,
   indices: Int[np.ndarray, "R N"],
 ) -> MeasureTable:
   """Returns every measure of resamples, [R] each, the mean over seeds."""
   # Measures first, then the mean over seeds: not those of a mean prediction.
-  tables = [
-    _measure_resamples(truth[indices], z[indices], scaler.sd)
-    for z in predictions
-  ]
+  tables = [_measure_resamples(truth[indices], z[indices]) for z in predictions]
   return {k: np.mean([t[k] for t in tables], axis=0) for k in tables[0]}
 
 
-def _measure_resamples(
-  truth: np.ndarray, z: np.ndarray, sd: np.ndarray
-) -> MeasureTable:
+def _measure_resamples(truth: np.ndarray, z: np.ndarray) -> MeasureTable:
   """Returns the measures of one seed on resamples [R, N, T]."""
-  target_measures = compute_target_measures(truth, z)
-  by_target = {(Z_UNITS, name): v for name, v in target_measures.items()}
-  # A z-score times the deviation is the error in raw units.
-  by_target[RAW_UNITS, "mse"] = target_measures["mse"] * sd**2
-  by_target[RAW_UNITS, "mae"] = target_measures["mae"] * sd
   table = {
-    (*key, family): column
-    for key, values in by_target.items()
+    (name, family): column
+    for name, values in compute_target_measures(truth, z).items()
     for family, column in split_by_target(values).items()
   }
   # The z-score of the mean is 0, so the MSE of the mean is E[z^2].
   for family, mse in split_by_target(np.mean(truth**2, axis=1)).items():
-    table[Z_UNITS, SKILL, family] = 1 - table[Z_UNITS, "mse", family] / mse
-  table[Z_UNITS, PAPER_NLL, ALL_TARGETS] = paper_nll(truth, z)
+    table[SKILL, family] = 1 - table["mse", family] / mse
+  table[PAPER_NLL, ALL_TARGETS] = paper_nll(truth, z)
   return table
 
 
@@ -242,8 +233,8 @@ _TICKS = {
   10080: "1 wk",
   43200: "30 d",
   525600: "1 y",
+  5256000: "10 y",
 }
-_MIN_SCALE = 0.1  # that is drawn, in log time
 # A good, a typical and a bad prediction are drawn: quantiles of the error.
 _ERROR_QUANTILES = (0.1, 0.5, 0.9)
 
@@ -265,15 +256,18 @@ def plot_predictions(
   grid = figure.subplots(2, 4)
   # A regression may predict scales that no curve has.
   clipped = raw.copy()
-  clipped[:, 1] = np.maximum(clipped[:, 1], _MIN_SCALE)
+  clipped[:, 1] = np.maximum(clipped[:, 1], curves.MIN_SCALE)
   annotated = features.extract_targets(samples)
   errors = np.mean((truth - predictions[0]) ** 2, axis=1)
   # Best prediction first.
   order = np.argsort(errors, kind="stable")
   for axes, quantile in zip(grid[0], _ERROR_QUANTILES, strict=False):
     row = order[round(quantile * (len(order) - 1))]
-    panel_title = f"{samples[row].sample_id}: error above {quantile:.0%}"
-    _draw_curves(axes, annotated[row], clipped[row], panel_title)
+    draw_curves(
+      axes,
+      {"annotated": annotated[row], "predicted": clipped[row]},
+      f"{samples[row].sample_id}: error above {quantile:.0%}",
+    )
   grid[0, 0].legend(frameon=False, fontsize=8)
   _draw_errors(grid[0, 3], truth, predictions)
   _draw_targets(grid[1, :3], annotated, raw)
@@ -284,17 +278,15 @@ def plot_predictions(
   return figure
 
 
-def _draw_curves(
+def draw_curves(
   axes: matplotlib.axes.Axes,
-  annotated: np.ndarray,
-  predicted: np.ndarray,
+  targets_by_label: Mapping[str, Sequence[float]],
   title: str,
 ) -> None:
-  """Draws the annotated and the predicted validity [T] over time."""
+  """Draws the validity [T] of each label over time."""
   x = np.linspace(0, float(curves.to_log_time(max(_TICKS))), 400)
-  for targets, colour, label in (
-    (annotated, TRUTH_COLOUR, "annotated"),
-    (predicted, PREDICTED_COLOUR, "predicted"),
+  for colour, (label, targets) in zip(
+    (TRUTH_COLOUR, PREDICTED_COLOUR), targets_by_label.items(), strict=False
   ):
     axes.plot(
       x, curves.validity(SkewNormal(*targets), x), color=colour, label=label
@@ -307,7 +299,7 @@ def _draw_curves(
     fontsize=8,
   )
   axes.set_ylim(0, 1.05)
-  axes.set_xlabel("time since publication")
+  axes.set_xlabel("time since publication (log scale)")
   axes.set_ylabel("validity")
   axes.set_title(title, fontsize=9)
 

@@ -3,14 +3,12 @@
 A baseline is a pair of functions: `fit` returns named arrays and `predict`
 reads them, so that models are saved without pickled code. `linear`, `svr` and
 `xgboost` are published and read vectors of the frozen encoder. The others are
-lower bounds; `lexicon` reads nothing but the durations that a text names.
+lower bounds.
 Axes: N samples, F features, T = 3 targets.
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
 
 import dataclasses
-import fractions
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,49 +18,6 @@ from jaxtyping import Float
 from sklearn import linear_model, neighbors, svm
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import pairwise
-
-from ctd_jax.utils import files
-from ctd_jax_datasets.chronocept import sample_records
-
-# Words of durations: minutes of a unit (a year has 365 days and a month is a
-# twelfth of it), vague numbers at their usual size, determiners that mean one,
-# and adverbs that imply a duration, in minutes.
-_UNITS, _NUMBERS, _ADVERBS = (
-  {word: float(fractions.Fraction(value)) for word, (value,) in table.items()}
-  for table in files.read_wording(
-    sample_records.FOLDER / "durations.tsv"
-  ).values()
-)
-_PLURALS = {"centuries": "century"}
-_UNIT = "|".join([*_PLURALS, *(f"{unit}s?" for unit in _UNITS)])
-_NUMBER = rf"\d+(?:\.\d+)?|{'|'.join(_NUMBERS)}"
-# At most two words stand between number and unit, and neither is a number: so
-# "two long days" matches, and in "a few days" the number is "few", not "a".
-_SPAN = re.compile(
-  rf"\b(?P<number>{_NUMBER})(?:[ -](?!(?:{_NUMBER})\b)[a-z]+){{0,2}}?"
-  rf"[ -](?P<unit>{_UNIT})\b"
-)
-# "half an hour" names one number; the article after it is dropped.
-_FRACTION = re.compile(r"\b(half|quarter)(?: of)? an? ")
-_ADVERB = re.compile(rf"\b({'|'.join(_ADVERBS)})\b")
-
-
-def extract_durations(text: str) -> list[float]:
-  """Returns the durations that a text names, in minutes.
-
-  Returns:
-    Durations of adverbs first, then of spans; [] if the text names none.
-  """
-  text = _FRACTION.sub(r"\1 ", text.lower())
-  durations = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
-  for match in _SPAN.finditer(text):
-    unit = _PLURALS.get(match["unit"]) or match["unit"].removesuffix("s")
-    # A number word, or digits.
-    number = _NUMBERS.get(match["number"]) or float(match["number"])
-    if number > 0:  # "0 hours" has no logarithm
-      durations.append(number * _UNITS[unit])
-  return durations
-
 
 Arrays = dict[str, np.ndarray]
 Hyperparameters = Mapping[str, Any]
@@ -240,29 +195,6 @@ def _make_vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
   return TfidfVectorizer(ngram_range=(1, 2), vocabulary=words)
 
 
-def fit_lexicon(
-  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
-) -> Arrays:
-  """Returns the regression on the log of the longest duration named."""
-  weights, *_ = np.linalg.lstsq(_duration_features(texts), targets)
-  return {"weights": weights, "intercept": np.zeros(targets.shape[1])}
-
-
-def predict_lexicon(arrays: Arrays, texts: Sequence[str]) -> Targets:
-  """Returns the values of the regression."""
-  return predict_linear(arrays, _duration_features(texts))
-
-
-def _duration_features(texts: Sequence[str]) -> np.ndarray:
-  """Returns indicators of no and any duration and its log minutes, [N, 3]."""
-  rows = []
-  for text in texts:
-    minutes = extract_durations(text)
-    # Two indicators, so that texts without a duration have their own constant.
-    rows.append([0, 1, np.log(max(minutes))] if minutes else [1, 0, 0])
-  return np.array(rows, np.float64)
-
-
 REGRESSORS = {
   "linear": Regressor("vectors", fit_linear, predict_linear),
   "svr": Regressor("vectors", fit_svr, predict_svr),
@@ -271,5 +203,4 @@ REGRESSORS = {
   "median": Regressor("texts", fit_median, predict_constant),
   "nearest": Regressor("vectors", fit_nearest, predict_nearest),
   "tfidf": Regressor("texts", fit_tfidf, predict_tfidf),
-  "lexicon": Regressor("texts", fit_lexicon, predict_lexicon),
 }

@@ -1,7 +1,7 @@
 """Baselines by their config: inputs, fitting, saved models, grid search.
 
 Every baseline is a `BaselineSystem` whose fitted state is a dict of arrays, so
-that it is saved as .npz and read without executing anything. `Predictor`
+that it is saved as .npz and read without executing anything. `ValidityModel`
 applies the models of a workdir.
 
 The published hyperparameters were chosen on the published data and may not suit
@@ -32,7 +32,13 @@ from flax import traverse_util
 from jaxtyping import Float
 from sklearn.model_selection import KFold, ParameterGrid
 
-from ctd_jax.tasks.chronocept import features, networks, regressors
+from ctd_jax.tasks.chronocept import (
+  features,
+  networks,
+  published_weights,
+  regressors,
+)
+from ctd_jax.tasks.chronocept.curves import ValidityCurve
 from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
 from ctd_jax.tasks.chronocept.networks import (
   BiLstm,
@@ -41,7 +47,7 @@ from ctd_jax.tasks.chronocept.networks import (
 )
 from ctd_jax.tasks.chronocept.regressors import Arrays
 from ctd_jax.utils import files, output
-from ctd_jax_datasets.chronocept.sample_records import Sample
+from ctd_jax_datasets.chronocept.sample_records import AXES, Sample
 
 # Kinds of input; see `make_inputs`.
 TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"
@@ -200,20 +206,30 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
   return arrays, scaler
 
 
-def make_frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
+def make_frozen_features(
+  config: ml_collections.ConfigDict, caches: bool = True
+) -> FrozenFeatures:
   """Returns the frozen encoder of a config with its protocol's max_length."""
   # Published baselines read different numbers of tokens.
   is_paper_protocol = config.protocol == "paper"
   return FrozenFeatures(
     config.encoder,
     config.paper_max_length if is_paper_protocol else config.max_length,
-    pathlib.Path(config.cache_dir).expanduser(),
+    pathlib.Path(config.cache_dir).expanduser() if caches else None,
   )
 
 
 @dataclasses.dataclass(frozen=True)
-class Predictor:
-  """The models of a workdir."""
+class ValidityModel:
+  """Predicts how long statements stay valid.
+
+  Example:
+    >>> import ctd_jax
+    >>> model = ctd_jax.ValidityModel.load("runs/ffnn")  # doctest: +SKIP
+    >>> (curve,) = model.predict(["The shop is closed."])  # doctest: +SKIP
+    >>> curve.describe()  # doctest: +SKIP
+    'about 3 hours; most likely between 40 minutes and 13 hours'
+  """
 
   config: ml_collections.ConfigDict
   system: BaselineSystem  # made from `config.model`
@@ -223,32 +239,89 @@ class Predictor:
 
   @classmethod
   def load(
-    cls, workdir: str | os.PathLike, encoder: str | None = None
-  ) -> Predictor:
-    """Returns the models of a finished run of `configs/chronocept.py`.
+    cls,
+    source: str | os.PathLike,
+    encoder: str | None = None,
+    sources: str | os.PathLike | None = None,
+  ) -> ValidityModel:
+    """Returns the models of a run, or the authors' feed-forward network.
 
     Args:
+      source: workdir of a finished run of `configs/chronocept.py`, or published
+        weights: `chronocept/benchmark_1` or `chronocept/benchmark_2`.
       encoder: folder or hub id of the encoder, if it has moved since.
+      sources: folder of the authors' weights; by default they are downloaded.
 
     Raises:
       FileNotFoundError: if the run is missing or not finished.
-      ValueError: if a file is not a saved model.
+      ValueError: if a file is not a saved model or cannot be downloaded.
     """
-    workdir = pathlib.Path(workdir).expanduser()
+    workdir = pathlib.Path(source).expanduser()
     path = workdir / CONFIG_FILE
-    if not path.exists():
-      raise FileNotFoundError(f"{path}: no config of a run; train it first")
-    config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
+    if str(source) in published_weights.BLOBS:
+      config, model = published_weights.load_published(str(source), sources)
+      models = (model,)
+    elif path.exists():
+      config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
+      models = tuple(
+        read_model(model_path(workdir, seed)) for seed in config.seeds
+      )
+    else:
+      raise FileNotFoundError(
+        f"{path}: no config of a run; train one (ctd-jax train "
+        f"--config=configs/chronocept.py --workdir={source}) or name published "
+        f"weights: {', '.join(published_weights.BLOBS)}"
+      )
     config.encoder = encoder or config.encoder
-    encoder_features = make_frozen_features(config)
-    return cls(
-      config,
-      make_system(config.model, encoder_features),
-      encoder_features,
-      tuple(read_model(model_path(workdir, seed)) for seed in config.seeds),
-    )
+    encoder_features = make_frozen_features(config, caches=False)
+    system = make_system(config.model, encoder_features)
+    return cls(config, system, encoder_features, models)
 
-  def predict(self, samples: Sequence[Sample]) -> Float[np.ndarray, "N 3"]:
+  @property
+  def is_synthetic(self) -> bool:
+    """Whether it was trained on invented sentences."""
+    return self.config.dataset.startswith("chronocept/synthetic")
+
+  @property
+  def reads_axes(self) -> bool:
+    """Whether it reads more of a sample than its text."""
+    is_text_only = self.system.input_kind == TEXTS
+    return self.config.axes != features.AXES_REMOVED and not is_text_only
+
+  def predict(
+    self,
+    texts: Sequence[str],
+    axes: Sequence[Mapping[str, str]] | None = None,
+  ) -> list[ValidityCurve]:
+    """Returns the curve of each statement.
+
+    Args:
+      axes: of each statement, name in `AXES` -> its segments. Every annotated
+        statement has a main outcome; where none is given, the whole statement
+        counts as its main outcome.
+    """
+    samples = [
+      Sample(
+        str(number),
+        text,
+        dict.fromkeys(AXES, "") | {AXES[0]: text} | dict(given),
+        *(0.0, 1.0, 0.0),  # not read
+      )
+      for number, (text, given) in enumerate(
+        zip(texts, axes or [{}] * len(texts), strict=True)
+      )
+    ]
+    if not samples:
+      return []
+    targets = self.predict_targets(samples).tolist()
+    return [
+      ValidityCurve.make(text, *values)
+      for text, values in zip(texts, targets, strict=True)
+    ]
+
+  def predict_targets(
+    self, samples: Sequence[Sample]
+  ) -> Float[np.ndarray, "N 3"]:
     """Returns location, scale and skewness in raw units, mean over seeds."""
     axes = self.config.axes
     if axes == features.AXES_SHUFFLED:  # in train only
