@@ -260,9 +260,7 @@ def test_a_malformed_file_leaves_no_data_set(tmp_path):
 
 
 def test_unknown_names_are_told():
-  with pytest.raises(
-    ValueError, match="json:FILE and csv:FILE"
-  ):
+  with pytest.raises(ValueError, match="json:FILE and csv:FILE"):
     load.load_samples("chunqiutr/mini")
 
 

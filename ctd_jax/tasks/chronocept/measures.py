@@ -21,7 +21,7 @@ in the authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.axes
@@ -280,7 +280,7 @@ def plot_predictions(
 
 def draw_curves(
   axes: matplotlib.axes.Axes,
-  targets_by_label: Mapping[str, Sequence[float]],
+  targets_by_label: Mapping[str, Iterable[float]],
   title: str,
 ) -> None:
   """Draws the validity [T] of each label over time."""
