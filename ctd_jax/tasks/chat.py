@@ -212,6 +212,8 @@ def run_task(
   errors = [s.error.message for s in log.samples or [] if s.error]
   if log.status != "success":
     problem = errors[0] if errors else getattr(log.error, "message", log.status)
+    # The request comes first, the error last.
+    problem = problem.replace("\\n", "\n").strip().splitlines()[-1]
     raise ValueError(
       f"{len(errors) or 'some'} questions have no reply ({problem}); run the "
       "same command again to ask only these"
@@ -227,7 +229,7 @@ def describe_run(log: EvalLog) -> dict[str, Any]:
   arguments = [
     f" -T {name}={value}"
     for name, value in log.eval.task_args_passed.items()
-    if name not in ("data", "data_dir", "gallery")
+    if name not in ("data", "data_dir", "gallery") and value not in (None, "")
   ]
   task = log.eval.task.rpartition("/")[2]
   grader = (log.eval.model_roles or {}).get("grader")

@@ -183,11 +183,11 @@ def test_a_question_without_reply_is_asked_again(tmp_path):
 
   def answer(system, user):
     if lost and lost[0] in user:
-      raise RuntimeError("no connection")
+      raise RuntimeError("a long request\nno connection")
     return right([{"content": user}])
 
   task = inspect_tasks.ctm(data=DATA, split="validation")
-  with pytest.raises(ValueError, match="1 questions .*no connection.*; run"):
+  with pytest.raises(ValueError, match=r"^1 .* reply \(no connection.*; run"):
     run(task, mock(answer), tmp_path, retry_on_error=0)
   lost.clear()
   assert len(verdicts(run(task, mock(answer), tmp_path))) == sum(
