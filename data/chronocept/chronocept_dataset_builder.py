@@ -1,8 +1,8 @@
 """TFDS builder of Chronocept: statements and their validity over log time.
 
 `benchmark_1` and `benchmark_2` are the published samples, `synthetic_1` and
-`synthetic_2` invented ones of the same sizes. Tables and a plot with the data
-compare them with the published statistics.
+`synthetic_2` invented ones of the same sizes. Tables with the data compare them
+with the published statistics.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pathlib
 import random
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.utils import files, output
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import (
   AXES,
@@ -33,10 +33,6 @@ from ctd_jax_datasets.chronocept.sample_records import (
 from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.common.source_files import SourceError
-
-if TYPE_CHECKING:
-  import matplotlib.figure
-
 
 # Synthetic samples: tests, examples and tuning need texts that tell something
 # about their curves, also without the published files. Sentences are invented
@@ -165,15 +161,6 @@ def _capitalise(piece: str) -> str:
   return piece[0].upper() + piece[1:]
 
 
-TARGETS_PLOT = "targets.png"
-# With the symbols of the paper; location and scale have one unit.
-_TARGET_LABELS = {
-  "location": "location xi (log of minutes)",
-  "scale": "scale omega (same unit)",
-  "skewness": "skewness alpha",
-}
-
-
 def _count_by_split(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
@@ -215,32 +202,6 @@ def _summarise_by_target(
         }
       )
   return rows
-
-
-def _plot_targets(
-  name: str, samples: Mapping[str, Sequence[Sample]]
-) -> matplotlib.figure.Figure:
-  """Returns the histograms of the targets, splits side by side."""
-  figure = output.make_figure(10, 3.6)
-  figure.suptitle(f"{name}: targets by split")
-  panels = figure.subplots(1, len(TARGETS))
-  for index, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):
-    axes.hist(
-      [[s.targets[index] for s in samples[split]] for split in SPLITS],
-      bins=12,
-      density=True,  # splits differ in size
-      color=output.COLOURS[: len(SPLITS)],
-      label=[f"{split} ({len(samples[split])})" for split in SPLITS],
-    )
-    axes.set_xlabel(_TARGET_LABELS[target])
-    axes.spines[["top", "right"]].set_visible(False)
-  panels[0].set_ylabel("density")
-  # One legend for the three panels.
-  handles, labels = panels[0].get_legend_handles_labels()
-  figure.legend(
-    handles, labels, loc="outside lower center", ncols=3, frameon=False
-  )
-  return figure
 
 
 SEED = 0  # of the synthetic samples; part of their version
@@ -329,7 +290,7 @@ class Builder(BaseBuilder):
       yield sample.sample_id, sample_records.make_example(sample)
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables and a plot next to the data; returns the statistics.
+    """Writes tables next to the data; returns the statistics.
 
     Returns:
       Plain values: name, `synthetic`, `content_sha256`, and the rows of the
@@ -374,7 +335,6 @@ class Builder(BaseBuilder):
     files.write_text(
       path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n"
     )
-    output.write_figure(path / TARGETS_PLOT, _plot_targets(title, samples))
     return {
       "name": title,
       "synthetic": is_synthetic,

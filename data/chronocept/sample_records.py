@@ -9,7 +9,6 @@ Source: Chronocept, arXiv 2505.07637v1, figure 1 (schema) and Tables 3 and 5.
 import collections
 import dataclasses
 import functools
-import json
 import math
 import operator
 import os
@@ -365,27 +364,6 @@ def _describe_error(
     known_names = _STRUCT_BY_PATH[field_path].__struct_encode_fields__
     message += f"; known are {', '.join(known_names)}"
   return f"{json_path}{field_path}: {message}"
-
-
-def to_json(sample: Sample) -> dict[str, Any]:
-  """Returns the record of a sample, its base and unit included."""
-  return {
-    "_id": sample.sample_id,
-    "parent_text": sample.parent_text,
-    "axes": {key: sample.axes[axis] for key, axis in _AXIS_BY_KEY.items()},
-    "target_values": dict(zip(TARGETS, sample.targets, strict=True)),
-    "log_base": sample.log_base,
-    "time_unit": sample.time_unit,
-  }
-
-
-def write_json_samples(
-  path: str | os.PathLike, samples: Iterable[Sample]
-) -> None:
-  """Writes samples as a JSON list that `read_json_samples` reads."""
-  rows = [to_json(sample) for sample in samples]
-  text = json.dumps(rows, ensure_ascii=False, indent=1)
-  files.write_text(path, text + "\n")
 
 
 HUB_URL = "https://huggingface.co/datasets/krishgoel/chronocept/resolve/main"

@@ -8,19 +8,22 @@ import pytest
 
 from ctd_jax.tasks.chronocept import compare, features
 from ctd_jax.tasks.chronocept.compare import FinishedRun
-from ctd_jax_datasets.chronocept import sample_records
+from ctd_jax.utils import output
 from ctd_jax_datasets.chronocept.sample_records import TARGETS
 from tests.chronocept import validity_files
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("published")
-  for split, samples in validity_files.samples().items():
-    sample_records.write_json_samples(
-      folder / sample_records.SPLIT_FILES[split], samples
-    )
-  return folder
+  path = tmp_path_factory.mktemp("own") / "statements.csv"
+  rows = [
+    [sample.sample_id, sample.parent_text, split, *sample.targets]
+    for split, samples in validity_files.samples().items()
+    for sample in samples
+  ]
+  header = ["id", "text", "split", *TARGETS]
+  path.write_text(output.format_delimited(header, rows, ","))
+  return path
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def workdir(data, tmp_path):
     """A run whose predictions are off by `shift` spreads of train."""
     folder = tmp_path / name
     folder.mkdir()
-    about = {"name": name, "protocol": "honest", "dataset": f"json:{data}"}
+    about = {"name": name, "protocol": "honest", "dataset": f"csv:{data}"}
     about |= {"data_dir": None, "sources": None}
     (folder / "config.json").write_text(json.dumps(about))
     samples = validity_files.samples()

@@ -148,15 +148,13 @@ def test_an_id_belongs_to_one_record_and_one_split(tmp_path):
     sample_records.read_splits({"train": one, "test": two})
 
 
-def test_json_lines_and_what_is_written_are_read(tmp_path):
+def test_json_lines_are_read(tmp_path):
   path = tmp_path / "a.json"
   path.write_text(
     "".join(json.dumps(record(_id=name)) + "\n" for name in "AB"), "utf-8"
   )
   actual = sample_records.read_json_samples(path)
   assert [sample.sample_id for sample in actual] == ["A", "B"]
-  sample_records.write_json_samples(tmp_path / "b.json", actual)
-  assert sample_records.read_json_samples(tmp_path / "b.json") == actual
 
 
 def test_split_statistics_pool_to_table_5():
