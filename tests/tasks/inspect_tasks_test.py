@@ -15,7 +15,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 from ctd_jax.evaluation import results
 from ctd_jax.tasks import chat, inspect_tasks
-from ctd_jax.tasks.ctm import ito, judge, report
+from ctd_jax.tasks.ctm import grading, ito, judge, report
 from ctd_jax_datasets.ctm import periods, repository, schema
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
 from tests.tasks.chat_server import FAULTS, THOUGHTS, serving
@@ -245,6 +245,20 @@ def test_the_grader_may_judge_all(tmp_path):
   assert score_mode == "mockllm/model, prompts of the paper"
   log = run(task, answer, tmp_path, fail_on_error=False, limit=1)
   assert "grader" in log.samples[0].error.message
+
+
+def test_given_answers_are_judged(tmp_path):
+  said = [(QUESTIONS["eeu-a"], "金陵"), *((q, q.answer) for q in ASKED[:11])]
+  answers = [grading.JudgedAnswer(q, "direct", True, text) for q, text in said]
+  task = inspect_tasks.make_agreement_task(answers, "undecided")
+  log = chat.run_task(
+    task, "none/none", tmp_path, mock(lambda *texts: '{"评估结果": 0}')
+  )
+  log.samples.sort(key=lambda sample: sample.id)
+  graded = report.read_log(log)
+  assert [q for q, _ in graded] == [q for q, _ in said]
+  assert [v.correct for _, v in graded] == [False, *[True] * 11]
+  assert graded[0][1].source == "model"
 
 
 def play_by_the_items(labels):

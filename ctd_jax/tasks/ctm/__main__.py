@@ -321,6 +321,7 @@ def compare_verdicts() -> None:
       values.judge_model,
       chat.read_options(),
     )
+    log.samples.sort(key=lambda sample: sample.id)  # number of the answer
     verdicts = [verdict for _, verdict in report.read_log(log)]
   else:
     verdicts = [
