@@ -9,6 +9,7 @@ import pytest
 from ctd_jax.tasks.ctm import judge
 from ctd_jax.tasks.ctm.judge import COT
 from ctd_jax_datasets.ctm import schema
+from tests.tasks.chat_server import THOUGHTS
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
@@ -109,3 +110,12 @@ def test_reference_answers_are_right(generated_questions, task):
   assert len(questions) > 300
   wrong = [q for q in questions if not judge.judge_answer(q, q.answer).correct]
   assert wrong == []
+
+
+@pytest.mark.slow
+def test_thoughts_change_no_verdict_on_a_reference(generated_questions):
+  thoughts = f"<think>\n{THOUGHTS}\n</think>\n"
+  for question in generated_questions:
+    plain = judge.judge_answer(question, question.answer)
+    assert plain.correct, question.question_id
+    assert judge.judge_answer(question, thoughts + question.answer) == plain
