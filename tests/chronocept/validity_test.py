@@ -135,14 +135,21 @@ def test_bad_input_of_the_command_is_named(workdir, tmp_path, monkeypatch):
   table = tmp_path / "in.csv"
   table.write_text("a,b\n1,\n")
   (tmp_path / "empty.txt").write_text("\n")
+  (tmp_path / "other").mkdir()
+  (tmp_path / "other/config.json").write_text('{"task": "retrieval"}')
   monkeypatch.setenv("CTD_JAX_RELEASE", str(tmp_path / "nowhere"))
   for arguments, flags, message in (
     ((), {}, "give statements as arguments or a file with --input"),
     (("",), {}, "an argument is empty"),
     (("x",), {"input": "y"}, "one of the two"),
     (("x",), {"out": "curves.xlsx"}, "ends in .csv or .jsonl"),
-    (("x",), {}, "nowhere: no such folder.*Train a model on statements"),
+    (("x",), {}, "nowhere: no such folder.*train a model on statements"),
     (("x",), {"model": str(tmp_path)}, "no config of a run; train one"),
+    (
+      ("x",),
+      {"model": str(tmp_path / "other")},
+      "json: not the config of conf",
+    ),
     ((), {"input": str(tmp_path / "none")}, "none: no such file"),
     ((), {"input": str(table)}, "no column text; there are a, b: name one"),
     ((), {"input": str(table), "column": "b"}, "in.csv:2: expected 2 columns"),
@@ -152,7 +159,7 @@ def test_bad_input_of_the_command_is_named(workdir, tmp_path, monkeypatch):
       run_command(monkeypatch, *arguments, **flags)
 
 
-def test_invented_sentences_are_told(workdir, monkeypatch, capsys, caplog):
+def test_invented_sentences_are_told(workdir, monkeypatch, capsys):
   load_model = systems.ValidityModel.load
 
   def load_synthetic(*arguments):

@@ -263,6 +263,8 @@ class ValidityModel:
       models = (model,)
     elif path.exists():
       config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
+      if config.get("task") != "validity":
+        raise ValueError(f"{path}: not the config of configs/chronocept.py")
       models = tuple(
         read_model(model_path(workdir, seed)) for seed in config.seeds
       )

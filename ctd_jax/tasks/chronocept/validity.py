@@ -167,10 +167,11 @@ def main(arguments: list[str]) -> None:
     curves = model.predict(texts, axes)
   except (FileNotFoundError, ValueError, OSError) as error:
     raise ValueError(
-      f"--model={values.model}: {error}. Train a model on statements of your "
-      "own with ctd-jax train --config=configs/chronocept.py:tfidf "
-      "--config.dataset=csv:FILE --workdir=runs/mine and give "
-      "--model=runs/mine (docs/tutorials/own-statements.md)"
+      f"--model={values.model}: {error}. Without a network, give --sources and "
+      "--encoder, or train a model on statements of your own (ctd-jax train "
+      "--config=configs/chronocept.py:tfidf --config.dataset=csv:FILE "
+      "--workdir=runs/mine) and give --model=runs/mine; see "
+      "docs/tutorials/own-statements.md"
     ) from None
   warning = _SYNTHETIC if model.is_synthetic else ""
   if warning:
