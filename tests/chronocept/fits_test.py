@@ -158,6 +158,10 @@ def test_the_command_writes_table_json_and_picture(tmp_path):
   actual = json.loads((tmp_path / "out/fits.json").read_text())
   tea = actual["curves"]["tea"][0]
   assert 3 < tea["mode_minutes"] < 15
+  with (tmp_path / "out/curves.csv").open() as file:
+    curve, sale = csv.DictReader(file)
+  assert (curve["id"], sale["id"], curve["log_base"]) == ("tea", "sale", "1.1")
+  assert float(curve["location"]) == pytest.approx(tea["location"])
   assert (tmp_path / "out/fits.png").stat().st_size > 10_000
 
 

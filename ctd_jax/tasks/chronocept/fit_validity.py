@@ -5,7 +5,8 @@
 points.csv has a header and a row for each point: `curve` (any name), `minutes`
 since publication or `log_time` (their logarithm to --base), and `validity` from
 0 to 1. The command writes fits.tsv (a row for each curve and family, with its
-error), fits.json (the same as numbers) and fits.png (every curve through its
+error), fits.json (the same as numbers), curves.csv (the skew-normal ones, to be
+trained on once a column text is added) and fits.png (every curve through its
 points). Three points do not determine a skew-normal: a weak prior on the
 skewness (column `ridge`) then selects one, or --height gives the peak.
 """
@@ -50,12 +51,25 @@ def main() -> None:
     folder / "fits.json",
     json.dumps({"base": values.base, "curves": json_fits}, indent=1) + "\n",
   )
+  # Statements of one's own, as `csv:FILE` of a config reads them.
+  skew_normals = [
+    [curve, *map(float, fit.parameters), values.base]
+    for curve, curve_fits in fits_by_curve.items()
+    for fit in curve_fits
+    if fit.family is fits.SKEW_NORMAL
+  ]
+  files.write_text(
+    folder / "curves.csv",
+    output.format_delimited(
+      ["id", *fits.SKEW_NORMAL.parameters, "log_base"], skew_normals, ","
+    ),
+  )
   output.write_figure(
     folder / "fits.png", fits.plot_fits(fits_by_curve, values.base)
   )
   print(f"{len(fits_by_curve)} curves")
   print(output.format_table("", header, lines), end="")
-  print(f"{folder}: fits.tsv, fits.json, fits.png")
+  print(f"{folder}: fits.tsv, fits.json, curves.csv, fits.png")
 
 
 if __name__ == "__main__":
