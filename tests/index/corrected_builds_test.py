@@ -20,7 +20,7 @@ from ctd_jax.index import (
   index_check,
   redating,
 )
-from ctd_jax.index.building import sources
+from ctd_jax.index.building import sources as source_reading
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.index_folder import IndexFolder
 from tests.index import corpora
@@ -47,7 +47,7 @@ def count_pending(folder):
 
 def read_dated_with(index, name):
   work = correction_checks.find_work(index, name)
-  return sources.read_dated_with(work)
+  return source_reading.read_dated_with(work)
 
 
 def read_records(folder, work):
@@ -274,7 +274,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   notes = read_records(folder, "notes")
   assert [row.fixed for row in notes.values()] == [True, False, True]
   index = IndexFolder.open(folder)
-  row = sources.read_dated_with(index.works[-1])
+  row = source_reading.read_dated_with(index.works[-1])
   assert (row.source.unit, row.manner) == ("line", "undated")
   undo(folder, correction)
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")

@@ -156,7 +156,8 @@ def read_dated_with(work: IndexedWork | None) -> DatedWith | None:
     return msgspec.json.decode(work.dated_with, type=DatedWith)
   except msgspec.DecodeError as error:
     raise ValueError(
-      f"{DATABASE_FILE}: how {work.name} was dated cannot be read ({error})"
+      f"{DATABASE_FILE}: damaged, where it says how {work.name} was dated: "
+      f"{error}"
     ) from error
 
 
