@@ -136,6 +136,17 @@ def unload_programs() -> Iterator[None]:
 # above, and a test of numerals needs none of it.
 
 
+@pytest.fixture(scope="module")  # `unload_programs` may drop it behind each
+def compiled_decoder() -> None:
+  """Dates a text, so that no test is charged for compiling the decoder."""
+  from ctd_jax.dating.chronicle import calendar, chronicle_dating
+  from tests.dating.chronicles import records_of
+
+  chronicle_dating.date_records(
+    records_of(["淳熙五年八月二十日。雨。"]), calendar.load_calendar("南宋")
+  )
+
+
 @pytest.fixture(scope="session")
 def build_once(tmp_path_factory) -> Callable[..., pathlib.Path]:
   """Returns `build(name, write)`, which has one process write a folder.

@@ -60,11 +60,11 @@ def make_variant(benchmark: Benchmark, variant: str) -> Benchmark:
 #   hidden     keys, places and versions of held-out records at random, other
 #              ids: nothing changes
 #   permuted   months of train records permuted: what is learned is lost
-#   alone      records but those of test and placeholders without text: what
-#              other texts tell is lost
+#   alone      all texts but those of test records and placeholders are blank:
+#              what other texts tell is lost
 #   undated    test events without the date that opens them: only words and
 #              parallels are left
-#   silent     test events without text: nothing is found
+#   silent     test events are blank: nothing is found
 
 
 def _audit_hidden(benchmark: Benchmark) -> Benchmark:

@@ -156,13 +156,7 @@ VIEWS = {
 # Fields that all rows of one table share, except the one that makes columns.
 _TABLE_FIELDS = ("dataset", "split", "mode", "family", "metric", "track")
 _MARKER_KEYS = (
-  "dataset",
-  "system",
-  "track",
-  "score_mode",
-  "split",
-  "mode",
-  "family",
+  *results.WIDE_COLUMNS,
   "source",
   "file",
   "metrics",

@@ -75,7 +75,7 @@ def find_lists(
       path.unlink(missing_ok=True)
       name = f"{config.name}-{mined_step}"
       runs.write_run(dataclasses.replace(run, system=name), folder)
-      # They have tens of megabytes: those that no checkpoint needs are removed.
+      # A list takes tens of megabytes: remove those that no checkpoint needs.
       if every := config.mining.refresh_every:
         for old_step in range(0, checkpoints.oldest_step - every + 1, every):
           find_path(old_step).unlink(missing_ok=True)

@@ -438,8 +438,8 @@ def export_run(
     folder: must be new or empty.
     vectors: whether vectors and their tables are written instead.
     adapters: whether adapters alone are written instead.
-    hub_name: repository "owner/name" that gets the folder; it is made, and is
-      private then, where there is none.
+    hub_name: repository "owner/name" that gets the folder; a new one is made
+      if it does not exist, and is private.
 
   Raises:
     FileNotFoundError: if the run has no checkpoint.

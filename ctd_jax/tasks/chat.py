@@ -48,7 +48,7 @@ def interleave(
 ) -> list[Item]:
   """Returns the items in random order, one of each kind in turn.
 
-  The first n of them are of all kinds, whatever n is.
+  The first n cover all kinds, whatever n is.
   """
   by_kind: dict[Hashable, list[Item]] = {}
   for item in random.Random(seed).sample(items, len(items)):
@@ -96,7 +96,7 @@ async def ask(
   """
   from inspect_ai.model import CachePolicy
 
-  # inspect-ai caches what a server sends in place of a reply, too.
+  # inspect-ai also caches an answer without a reply: ask under another key.
   for attempt in range(3):
     scopes = {"draw": f"{draw}", "attempt": f"{attempt}"}
     policy = CachePolicy(expiry=None, scopes=scopes)

@@ -5,7 +5,7 @@
   inspect eval ctd_jax/evidence_qa --model openai/gpt-4o
 
 A model in the role `grader` judges, where a task has a parameter `judge`. The
-first n samples are of all kinds in turn, so --limit asks some of each. Samples
+first n samples cover all kinds, so --limit asks some of each. Samples
 hold the gold as metadata, which no model reads and reports are made from. Of
 these files only this one needs inspect-ai to be imported (extra `llm`).
 """
@@ -258,7 +258,7 @@ def ito_game(
   Args:
     rounds: rounds of a game at most; --epochs plays each game several times.
     seed: seed of the themes.
-    repairs: how often an invalid reply is asked for again.
+    repairs: how often the model is asked again after an invalid reply.
     feedback: whether wrong seats are published after a round.
     data: JSON lines of games; the data set by default.
     data_dir: folder of data sets.
@@ -341,7 +341,7 @@ def evidence_qa(
   judge: bool = False,
   data_dir: str | None = None,
 ) -> Task:
-  """Questions answered from records, some of which are of other months.
+  """Questions answered from records, some of them from other months.
 
   Args:
     dataset: data set whose queries are asked, or beir:FOLDER.

@@ -23,7 +23,7 @@ _COSENT_SCALE = 20.0
 def smoothed_targets(
   labels: Int[Array, " B"], classes: int, eps: float, kind: str = "neighbours"
 ) -> Float[Array, "B C"]:
-  """Returns target probabilities, of which other classes have a part eps.
+  """Returns target probabilities; other classes share eps.
 
   Args:
     labels: right classes, from 0.

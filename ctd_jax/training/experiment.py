@@ -219,7 +219,7 @@ class Experiment(TrainingSetup):
     return input_pipeline.Teacher.read(path, self.benchmark) if path else None
 
   def count_work(self, batch: Mapping[str, Any]) -> StepWork:
-    """Returns the size of a batch, of which this process has a share."""
+    """Returns the size of a batch over all processes."""
     return StepWork.of_rows(batch["texts"].segments, len(batch["query_ends"]))
 
   def describe(self) -> str:
@@ -284,10 +284,14 @@ def assemble_experiment(
     config.accumulate_steps,
   )
   return Experiment(
-    config=config,
-    workdir=workdir,
+    **make_run_parts(
+      config,
+      workdir,
+      steps,
+      SELECTION_METRIC,
+      _describe_architecture(config.model, benchmark, backbone),
+    ),
     evaluation=workdir / EVALUATION_FOLDER,
-    mesh=devices.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
     **tokens,
     query_intervals=read_query_intervals(benchmark)
@@ -297,19 +301,42 @@ def assemble_experiment(
     model=train_step.make_model(
       config.model, backbone.encoder, benchmark.timeline
     ),
-    optimizer=optimizer.make_optimizer(
+  )
+
+
+def make_run_parts(
+  config: ml_collections.ConfigDict,
+  workdir: Folder,
+  steps: int,
+  selection_metric: str,
+  description: Mapping[str, Any],
+) -> dict[str, Any]:
+  """Returns the fields of `TrainingSetup` that are alike for all tasks.
+
+  Args:
+    config: the whole config.
+    workdir: folder of the run.
+    steps: number of steps of the whole run.
+    selection_metric: validation metric whose highest value is the best.
+    description: what a checkpoint must agree with to be restored.
+  """
+  return {
+    "config": config,
+    "workdir": workdir,
+    "mesh": devices.make_mesh(**config.mesh.to_dict()),
+    "optimizer": optimizer.make_optimizer(
       config.optimizer,
       steps // config.accumulate_steps,
       config.accumulate_steps,
     ),
-    total_steps=steps,
-    checkpoints=Checkpoints(
+    "total_steps": steps,
+    "checkpoints": Checkpoints(
       workdir / CHECKPOINT_FOLDER,
-      SELECTION_METRIC,
-      _describe_architecture(config.model, benchmark, backbone),
+      selection_metric,
+      description,
       config.keep_latest,
     ),
-  )
+  }
 
 
 def build_benchmark(

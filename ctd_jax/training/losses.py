@@ -254,7 +254,7 @@ def sum_below(
   """Returns scores by rising label, and what those of lower labels sum to.
 
   The latter is the log of the summed exponentials of all scores in the row
-  whose label is lower; far below all scores where there is none. The sum is
+  whose label is lower; far below all scores if no label is lower. The sum is
   cumulative, so that the cost is N log N.
   """
   order = jnp.argsort(labels, axis=1)
@@ -267,7 +267,7 @@ def sum_below(
 
 
 class NceSums(NamedTuple):
-  """Sums over the scores of texts, of which `Nce` is made."""
+  """Sums over the scores of texts, the parts of `Nce`."""
 
   total: jax.Array  # log of the summed exponentials of all scores
   # The same of the positives ("sum_inside"), or the sum of their scores

@@ -33,7 +33,6 @@ from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.training import (
   devices,
   loop,
-  optimizer,
   pretraining_config,
   pretraining_texts,
   run_folder,
@@ -41,7 +40,6 @@ from ctd_jax.training import (
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training.backbone import Backbone
-from ctd_jax.training.checkpoints import Checkpoints
 from ctd_jax.training.experiment import TrainingSetup
 from ctd_jax.training.input_pipeline import BatchIterator, Share
 from ctd_jax.training.objective import Batch, Metrics
@@ -51,11 +49,11 @@ from ctd_jax.training.pretraining_texts import (
   MaskedReader,
   PretrainingTexts,
 )
-from ctd_jax.training.run_folder import CHECKPOINT_FOLDER, Folder
+from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.speed import StepWork
 from ctd_jax.utils import files, output
 
-# The best checkpoint has the highest, which is that of the lowest loss.
+# The best checkpoint has the highest value, the lowest loss.
 SELECTION_METRIC = "validation/log_likelihood"
 ENCODER_FOLDER = "encoder"  # of the result, in the workdir
 COUNTS_FILE = "texts.tsv"
@@ -178,7 +176,7 @@ class PretrainingSetup(TrainingSetup):
     return MaskedObjective(self.model, self.mesh)
 
   def count_work(self, batch: Mapping[str, Any]) -> StepWork:
-    """Returns the size of a batch, of which this process has a share."""
+    """Returns the size of a batch over all processes."""
     return StepWork.of_rows(batch["segments"], queries=0)
 
   def describe(self) -> str:
@@ -260,23 +258,11 @@ def assemble_setup(
     ),
   }
   return PretrainingSetup(
-    config=config,
-    workdir=workdir,
-    mesh=devices.make_mesh(**config.mesh.to_dict()),
+    **experiments.make_run_parts(
+      config, workdir, steps, SELECTION_METRIC, description
+    ),
     backbone=Backbone(texts.tokenizer, encoder),
     model=MaskedLanguageModel(MaskedModelConfig(encoder)),
-    optimizer=optimizer.make_optimizer(
-      config.optimizer,
-      steps // config.accumulate_steps,
-      config.accumulate_steps,
-    ),
-    total_steps=steps,
-    checkpoints=Checkpoints(
-      workdir / CHECKPOINT_FOLDER,
-      SELECTION_METRIC,
-      description,
-      config.keep_latest,
-    ),
     texts=texts,
   )
 

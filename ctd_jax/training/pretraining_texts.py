@@ -44,7 +44,7 @@ COUNTS = (
 _NOT_HAN = re.compile(r"[^〇\u3400-\u9fff\U00020000-\U0003ffff]")
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd: no power of it is 0
 _MIN_COVERAGE = 0.95  # share of the characters that the vocabulary must have
-_BUCKETS = 10_000  # of passages, some of which are held out
+_BUCKETS = 10_000  # of passages; some buckets are held out
 # Streams of random numbers of a seed.
 _ORDER, _TRAIN, _VALIDATION = range(3)
 
@@ -92,7 +92,7 @@ def _hash_strings(folded: str) -> UInt64[np.ndarray, " _"]:
 
 
 class WorkCounts(NamedTuple):
-  """Han characters of a work by what became of them."""
+  """Counts of a work's Han characters: read, left out (and why), kept."""
 
   folder: str  # of the work, below the folder that was read
   title: str
@@ -295,7 +295,7 @@ class MaskedReader(grain.transforms.Map):
   """
 
   rows: UInt16[np.ndarray, "N W"]
-  vocab_size: int  # the last id is that of the mask
+  vocab_size: int  # the mask has the last id
   batch_size: int  # rows of the global batch, B
   mask_share: float
   seed: int

@@ -11,6 +11,8 @@ from ctd_jax.dating.chronicle import (
 )
 from tests.dating.chronicles import records_of
 
+# The first text that a process dates compiles the decoder, for some 5 s.
+pytestmark = pytest.mark.usefixtures("compiled_decoder")
 # Days without a month printed; a month that was not mentioned is carried on.
 PLAIN = [
   "乾道六年七月一日。離瓜洲。",

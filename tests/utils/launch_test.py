@@ -348,7 +348,7 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   assert others[-1] == "-m mkdocs build --quiet --strict"
   assert pytest_call.startswith("-m pytest")
   assert "not slow" not in pytest_call
-  assert "--parity --cpu-limit=8" in pytest_call
+  assert "--parity --cpu-limit=5" in pytest_call
   # TensorFlow and Beam come last, each with an environment of its own.
   folder = clone.root / ".venv-tf"
   assert calls[first_pytest + 1 :] == [

@@ -48,7 +48,7 @@ SPAN_SHARE = 0.8  # of the area below a curve that its span holds
 MIN_SCALE = 0.1  # a regression may predict scales that no curve has
 _MAX_LOG_TIME = 300.0  # five million years; later times would overflow
 _REACH, _NUM_STEPS = 6, 4001  # scales beside the location, points of the grid
-# Units that a time is put into, the longest of which there are about two.
+# Units of a time in words; the longest that gives a number of about two.
 _UNITS = {
   "year": 525600,
   "month": 43200,

@@ -30,7 +30,7 @@ _URL = (
   "https://raw.githubusercontent.com/krishgoel/chronocept-baseline-models/"
   "fc375d6b340b0d243b3a0ea7a984d0984b618ebc/baseline_weights"
 )
-# Name of the model, which is that of its data set -> file.
+# Name of the model (its data set) -> file.
 BLOBS = {
   f"chronocept/{benchmark}": Blob(f"{_URL}/{benchmark}/{FILE}", blob_id)
   for benchmark, blob_id in (

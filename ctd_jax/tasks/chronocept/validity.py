@@ -41,6 +41,13 @@ _SYNTHETIC = (
   "program works, not how long a statement stays true"
 )
 
+_NO_WEIGHTS = (
+  ". Without a network, give --sources and --encoder, or train a model on "
+  "statements of your own (ctd-jax train --config=configs/chronocept.py:tfidf "
+  "--config.dataset=csv:FILE --workdir=runs/mine) and give --model=runs/mine; "
+  "see docs/tutorials/own-statements.md"
+)
+
 
 def read_statements(
   path: pathlib.Path, column: str
@@ -165,13 +172,10 @@ def main(arguments: list[str]) -> None:
   try:
     model = ValidityModel.load(values.model, values.encoder, values.sources)
     curves = model.predict(texts, axes)
-  except (FileNotFoundError, ValueError, OSError) as error:
+  except (ValueError, OSError) as error:
+    is_workdir = pathlib.Path(values.model).expanduser().exists()
     raise ValueError(
-      f"--model={values.model}: {error}. Without a network, give --sources and "
-      "--encoder, or train a model on statements of your own (ctd-jax train "
-      "--config=configs/chronocept.py:tfidf --config.dataset=csv:FILE "
-      "--workdir=runs/mine) and give --model=runs/mine; see "
-      "docs/tutorials/own-statements.md"
+      f"--model={values.model}: {error}" + (not is_workdir) * _NO_WEIGHTS
     ) from None
   warning = _SYNTHETIC if model.is_synthetic else ""
   if warning:
