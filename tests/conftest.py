@@ -138,13 +138,16 @@ def unload_programs() -> Iterator[None]:
 
 @pytest.fixture(scope="module")  # `unload_programs` may drop it behind each
 def compiled_decoder() -> None:
-  """Dates a text, so that no test is charged for compiling the decoder."""
+  """Dates texts, so that no test is charged for compiling the decoder."""
   from ctd_jax.dating.chronicle import calendar, chronicle_dating
   from tests.dating.chronicles import records_of
 
-  chronicle_dating.date_records(
-    records_of(["淳熙五年八月二十日。雨。"]), calendar.load_calendar("南宋")
-  )
+  # The decoder is compiled for one life and for several.
+  life = "公諱某。生於乾道三年五月七日，卒於嘉定九年三月二日。"
+  for lines in ([life], [life, "夫人姓李氏。淳熙二年八月五日，卒。"]):
+    chronicle_dating.date_records(
+      records_of(lines), calendar.load_calendar("南宋")
+    )
 
 
 @pytest.fixture(scope="session")
