@@ -311,6 +311,13 @@ class Nce(BlockedLoss):
     return jnp.mean(sums.total - positive)
 
 
+def _add_nce(
+  loss: Float[Array, ""], weight: float, pairs: Pairs
+) -> Float[Array, ""]:
+  """Returns a teacher's loss with that of all pairs, taught or not."""
+  return loss + weight * Nce()(pairs) if weight else loss
+
+
 @register("softmax")
 class Softmax(Loss):
   """Cross-entropy of the query's own positive among all that do not answer."""
@@ -353,6 +360,7 @@ class MarginMse(Loss):
 
   TEACHER = "required"
   scale: float = 1.0  # of the teacher's margins
+  nce: float = 0.0  # weight of `Nce`, which is added
 
   def __call__(self, pairs: Pairs) -> Float[Array, ""]:
     """Returns the loss of a batch."""
@@ -362,7 +370,8 @@ class MarginMse(Loss):
 
     error = margins(pairs.scores) - self.scale * margins(pairs.teacher)
     is_taught = pairs.is_taught & jnp.diagonal(pairs.is_taught)[:, None]
-    return mean_of(jnp.square(error), is_taught & ~pairs.own_positives)
+    loss = mean_of(jnp.square(error), is_taught & ~pairs.own_positives)
+    return _add_nce(loss, self.nce, pairs)
 
 
 @register("kl")
@@ -374,6 +383,7 @@ class Kl(Loss):
 
   TEACHER = "required"
   temperature: float = 1.0  # divides the teacher's scores
+  nce: float = 0.0  # weight of `Nce`, which is added
 
   def __call__(self, pairs: Pairs) -> Float[Array, ""]:
     """Returns the loss of a batch."""
@@ -382,7 +392,8 @@ class Kl(Loss):
       for scores in (pairs.scores, pairs.teacher / self.temperature)
     )
     rows = optax.losses.kl_divergence_with_log_targets(student, teacher)
-    return mean_of(rows, pairs.is_taught.sum(axis=1) > 1)
+    loss = mean_of(rows, pairs.is_taught.sum(axis=1) > 1)
+    return _add_nce(loss, self.nce, pairs)
 
 
 @register("listmle")

@@ -307,6 +307,15 @@ def test_losses_are_their_definitions(name, options, has_teacher):
     assert not gradient.any()
 
 
+@pytest.mark.parametrize("name", ["margin_mse", "kl"])
+def test_nce_is_added_to_the_loss_of_a_teacher(name):
+  pairs = jax.tree.map(jnp.asarray, make_pairs())
+  alone, both = (
+    losses._losses[name](nce=weight)(pairs) for weight in (0.0, 0.5)
+  )
+  np.testing.assert_allclose(both, alone + 0.5 * losses.Nce()(pairs), rtol=1e-6)
+
+
 def test_nce_of_a_whole_matrix_is_that_of_its_blocks():
   pairs = jax.tree.map(jnp.asarray, make_pairs(False))
   nce = losses.Nce()
