@@ -19,7 +19,9 @@ Separate several values of one key by commas; quote values with a space
 (source="Table 1"). Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window selects
 those of the release. The table `comparisons` shows paired tests; its keys are
-group, dataset, mode, measure, system and other_system.
+group, dataset, mode, measure, system and other_system. If no row is of its file
+or group, a table says that it was not measured yet: `all_results --collect`
+keeps only rows that have a table.
 
 Rows contain the names of modes; tables show their titles in words.
 """
@@ -162,6 +164,7 @@ _MARKER_KEYS = (
   "metrics",
   "columns",
 )
+_UNMEASURED = "*Not measured yet.*\n"  # in the place of a table
 _COMPARISONS = "comparisons"  # name of the table of paired tests
 _COMPARISON_KEYS = (
   "group",
@@ -346,9 +349,12 @@ def fill_tables(
     if match["name"] == _COMPARISONS:
       criteria = _read_marker_keys(match["keys"], _COMPARISON_KEYS, location)
       selected = select_rows(comparisons, **criteria)
-      if not selected:
+      if selected:
+        table = results.format_comparison_tables(selected)
+      elif _is_unmeasured(comparisons, criteria, "group"):
+        table = _UNMEASURED
+      else:
         raise ValueError(f"{location}: no comparison has {criteria}")
-      table = results.format_comparison_tables(selected)
     else:
       table = _format_view(rows, match["name"], match["keys"], location)
     return f"{match['open']}\n{table}\n{match['close']}"
@@ -388,9 +394,18 @@ def _select_view(
   selected = [
     row for row in select_rows(rows, **fields) if row.metric in metrics
   ]
-  if not selected:
+  if not selected and not _is_unmeasured(rows, criteria, "file"):
     raise ValueError(f"{location}: no result has {fields} and {metrics}")
   return selected, criteria, metrics
+
+
+def _is_unmeasured(
+  rows: Sequence[FiledRow] | Sequence[ComparisonRow],
+  criteria: dict[str, str],
+  field: str,
+) -> bool:
+  """Returns whether a file or group is named of which there is no row."""
+  return field in criteria and not select_rows(rows, **{field: criteria[field]})
 
 
 def select_shown_rows(
@@ -409,6 +424,8 @@ def _format_view(
   rows: Sequence[FiledRow], name: str, keys: str, location: str
 ) -> str:
   selected, criteria, metrics = _select_view(rows, name, keys, location)
+  if not selected:
+    return _UNMEASURED
   columns = criteria.get("columns", "metric")
   # A stable sort: what the marker does not list keeps the order of the rows.
   modes, systems = (

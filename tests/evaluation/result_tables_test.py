@@ -134,6 +134,11 @@ def test_a_file_tells_the_protocols_of_a_system_apart(tmp_path):
   assert "0.7500" not in text
   with pytest.raises(ValueError, match="two results for .* hit@1"):
     fill("mini", rows)
+  # A table may stand on a page before its rows are measured.
+  for keys in ("mini file=new", "comparisons group=new"):
+    assert "Not measured yet" in fill(keys, rows)
+  with pytest.raises(ValueError, match="no result has"):
+    fill("mini file=short system=z", rows)
 
 
 def test_modes_as_columns():
