@@ -229,12 +229,17 @@ def describe_run(log: EvalLog) -> dict[str, Any]:
   arguments = [
     f" -T {name}={value}"
     for name, value in log.eval.task_args_passed.items()
-    if name not in ("data", "data_dir", "gallery") and value not in (None, "")
+    if name not in ("data", "data_dir", "gallery", "sources")
+    and value not in (None, "")
   ]
   task = log.eval.task.rpartition("/")[2]
   grader = (log.eval.model_roles or {}).get("grader")
-  # Published figures are compared with those of the paper's prompts.
-  is_paper = log.eval.metadata.get("prompts") == "paper"
+  score_mode = grader.model if grader else "rules"
+  if log.eval.metadata.get("prompts") == "paper":
+    is_protocol = grader and log.eval.metadata.get("judge") == "all"
+    score_mode += (
+      ", protocol of the paper" if is_protocol else ", prompts of the paper"
+    )
   start, end = (
     datetime.datetime.fromisoformat(text)
     for text in (log.stats.started_at, log.stats.completed_at)
@@ -243,8 +248,7 @@ def describe_run(log: EvalLog) -> dict[str, Any]:
   return {
     **{name: log.eval.metadata[name] for name in fields},
     "system": log.eval.model,
-    "score_mode": (grader.model if grader else "rules")
-    + ", prompts of the paper" * is_paper,
+    "score_mode": score_mode,
     "command": f"inspect eval ctd_jax/{task} --model {log.eval.model}"
     + "".join(arguments),
     "commit": files.code_commit(),

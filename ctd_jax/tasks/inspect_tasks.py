@@ -1,6 +1,8 @@
 """Tasks of inspect-ai: questions of CTM, the Ito game, evidence packs.
 
   inspect eval ctd_jax/ctm --model openai/gpt-4o -T arm=open_book -T style=cot
+  inspect eval ctd_jax/ctm --model openai/gpt-4o -T dataset=release \\
+    -T sources=FOLDER -T prompts=paper -T judge=all --model-role grader=...
   inspect eval ctd_jax/ito --model openai/gpt-4o --epochs 3
   inspect eval ctd_jax/evidence_qa --model openai/gpt-4o
 
@@ -13,11 +15,14 @@ these files only this one needs inspect-ai to be imported (extra `llm`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+import typing
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
 from inspect_ai.scorer import (
@@ -44,17 +49,47 @@ from ctd_jax.tasks.ctm.judge import (
   DIRECT,
   STYLES,
   UNDECIDED,
+  UNGRADED,
   AnswerVerdict,
   extract_final_answer,
   judge_answer,
+  leave_ungraded,
 )
 from ctd_jax.tasks.ctm.prompts import OURS, PROMPTS, make_question_prompt
 from ctd_jax.tasks.evidence_packs import Pack
-from ctd_jax_datasets.ctm import repository, schema
+from ctd_jax_datasets.ctm import periods, repository, schema
 
 _ORDER = "random, one of each kind in turn"
 # Who judges: the rules; a model where they do not decide; a model always.
 JUDGES = ("rules", "undecided", "all")
+
+
+class ParameterError(PrerequisiteError, ValueError):
+  """Error that inspect-ai shows as its text, without a traceback."""
+
+
+def _check_parameters(make_task: Callable[..., Task]) -> Callable[..., Task]:
+  """Returns the function with checks of its parameters, given as -T."""
+  types = typing.get_type_hints(make_task)
+
+  @functools.wraps(make_task)
+  def make_checked_task(**values: Any) -> Task:
+    try:
+      for name, value in values.items():
+        try:
+          msgspec.convert(value, types[name])
+        except msgspec.ValidationError as error:
+          raise ValueError(f"{name}={value}: {error}") from None
+      return make_task(**values)
+    except (ValueError, OSError) as error:
+      raise ParameterError(str(error)) from None
+
+  return make_checked_task
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+  if value not in choices:
+    raise ValueError(f"{name}={value}: should be one of {', '.join(choices)}")
 
 
 @solver
@@ -101,12 +136,12 @@ def _make_sample(
 
 
 def _choose_scorers(who: str) -> list[Scorer]:
-  if who not in JUDGES:
-    raise ValueError(f"judge={who}: should be one of {', '.join(JUDGES)}")
+  _check_choice("judge", who, JUDGES)
   return [rules(), *([model_votes(who == "all")] if who != "rules" else [])]
 
 
 @task
+@_check_parameters
 def ctm(
   arm: str = "closed_book",
   style: str = DIRECT,
@@ -114,6 +149,8 @@ def ctm(
   tasks: str | list[str] = "",
   judge: str = "rules",
   prompts: str = OURS,
+  dataset: str = data_sources.OURS,
+  sources: str | None = None,
   gallery: str | None = None,
   data: str | None = None,
   data_dir: str | None = None,
@@ -128,17 +165,36 @@ def ctm(
     tasks: e.g. EDD,PJ; all if empty.
     judge: rules, undecided (the grader votes where no rule decides) or all.
     prompts: ours, or paper for the instruction and the question alone.
+    dataset: ours, or release for the authors' questions.
+    sources: folder of the authors' JSON files, or one of them.
     gallery: JSON lines of texts for open_book.
     data: JSON lines of questions; the data set by default.
     data_dir: folder of data sets.
   """
-  if style not in STYLES or prompts not in PROMPTS:
-    raise ValueError(
-      f"style={style}, prompts={prompts}: should be one of "
-      f"{', '.join(STYLES)}, and one of {', '.join(PROMPTS)}"
-    )
+  scorers = _choose_scorers(judge)
+  _check_choice("style", style, STYLES)
+  _check_choice("prompts", prompts, PROMPTS)
+  _check_choice("dataset", dataset, data_sources.DATASETS)
+  _check_choice("split", split, (*periods.SPLITS, "all"))
   names = _split_names(tasks) if tasks else []
-  questions = data_sources.load_questions(data, data_dir, split, names)
+  for name in names:
+    _check_choice("tasks", name, periods.TASKS)
+  if dataset == data_sources.RELEASE:
+    if data or arm.endswith("facts"):
+      raise ValueError(
+        f"dataset=release: has no {'data' if data else 'dates of entities'}; "
+        "use sources=FOLDER, and arm=closed_book or open_book"
+      )
+    questions, counts = data_sources.load_release(sources, split, names)
+    dataset_name = data_sources.RELEASE_DATASET
+  else:
+    if sources:
+      raise ValueError(f"sources={sources}: needs dataset=release")
+    questions = data_sources.load_questions(data, data_dir, split, names)
+    counts = {}
+    dataset_name = data_sources.format_dataset_name(
+      data_sources.QA_DATASETS[0], data, data_dir
+    )
   context = qa.choose_context(arm, gallery, questions)
   return Task(
     dataset=[
@@ -148,17 +204,17 @@ def ctm(
       for q in questions
     ],
     solver=reply(),
-    scorer=_choose_scorers(judge),
+    scorer=scorers,
     continue_on_fail=True,
     metadata={
-      "dataset": data_sources.format_dataset_name(
-        data_sources.QA_DATASETS[0], data, data_dir
-      ),
+      "dataset": dataset_name,
       "track": arm,
       "split": split,
       "mode": style,
       "prompts": prompts,
+      "judge": judge,
       "order": _ORDER,
+      **counts,
     },
   )
 
@@ -200,20 +256,31 @@ def _judge_by_rules(
 
 
 def _make_score(answer: str | None, verdict: AnswerVerdict) -> Score:
-  return Score(
-    value="C" if verdict.correct else "I",
-    answer=answer,
-    explanation=verdict.why,
-    metadata={"source": verdict.source, "measures": dict(verdict.measures)},
-  )
+  details = {
+    "answer": answer,
+    "explanation": verdict.why,
+    "metadata": {
+      "source": verdict.source,
+      "measures": dict(verdict.measures),
+    },
+  }
+  if verdict.source == UNGRADED:
+    return Score.unscored(reason=UNGRADED, **details)
+  return Score(value="C" if verdict.correct else "I", **details)
 
 
 @scorer(metrics=[grouped(accuracy(), "task"), stderr()])
 def rules() -> Scorer:
-  """Judges an answer of CTM by rules; undecided counts as wrong."""
+  """Judges an answer of CTM by rules; undecided counts as wrong.
+
+  What only a model can compare gets no score.
+  """
 
   async def score(state: TaskState, target: Target) -> Score:
-    _, answer, verdict = _judge_by_rules(state)
+    question, answer, verdict = _judge_by_rules(state)
+    # Not even one that cannot be parsed: only these would count.
+    if isinstance(question.gold, schema.TextGold):
+      verdict = leave_ungraded(question, "")
     return _make_score(answer, verdict)
 
   return score
@@ -231,7 +298,8 @@ def model_votes(every: bool = False) -> Scorer:
   async def score(state: TaskState, target: Target) -> Score:
     question, answer, verdict = _judge_by_rules(state)
     # An answer that cannot be parsed is wrong without a vote.
-    if verdict.source == UNDECIDED or (every and answer):
+    is_open = verdict.source in (UNDECIDED, UNGRADED)
+    if is_open or (every and answer):
       grader = get_model(role="grader", required=True)
       prompt = grading.make_vote_prompt(question, answer)
       votes = [
@@ -245,6 +313,7 @@ def model_votes(every: bool = False) -> Scorer:
 
 
 @task(name="ito")
+@_check_parameters
 def ito_game(
   rounds: int = 8,
   seed: int = 0,
@@ -331,6 +400,7 @@ def won() -> Scorer:
 
 
 @task
+@_check_parameters
 def evidence_qa(
   dataset: str = "chunqiutr/rebuilt",
   split: str = "test",

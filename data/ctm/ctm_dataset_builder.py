@@ -162,7 +162,8 @@ def _score_constant_guesses(
   )
   # Only these tasks have answers that repeat.
   for question in dataset_questions:
-    if question.task in (EDD, PJ, TES):
+    is_text = isinstance(question.gold, schema.TextGold)
+    if question.task in (EDD, PJ, TES) and not is_text:
       gold_answer = {
         EDD: lambda gold: gold.label,
         PJ: lambda gold: "是" if gold.possible else "否",

@@ -66,7 +66,7 @@ class Relation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   entity: str  # name as written in the question
   kind: str  # kind of the entity
-  period: str  # main label of the entity
+  period: str  # main label of the entity; "" if a release does not write it
   start: int
   end: int | None  # last year, None if the interval is open
   entity_id: str = ""  # id of the entity
@@ -76,7 +76,7 @@ class Relation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   @property
   def label(self) -> str:
     """The form of the paper: 'entity-dynasty'."""
-    return f"{self.entity}-{self.period}"
+    return f"{self.entity}-{self.period}" if self.period else self.entity
 
 
 class _TaggedGold(
@@ -155,7 +155,8 @@ class PolarityGold(_TaggedGold, frozen=True, tag="polarity"):
   """PJ: whether the scenario is possible; if not, all pairs in conflict."""
 
   possible: bool
-  conflicts: tuple[tuple[str, str], ...]  # (first, second) in order of mention
+  # (first, second) in order of mention; without any, no reason is needed.
+  conflicts: tuple[tuple[str, str], ...]
 
 
 class NamesGold(_TaggedGold, frozen=True, tag="names"):
@@ -166,6 +167,10 @@ class NamesGold(_TaggedGold, frozen=True, tag="names"):
   aliases: tuple[tuple[str, ...], ...]
 
 
+class TextGold(_TaggedGold, frozen=True, tag="text"):
+  """Released questions: no rule, only a model can compare the answer."""
+
+
 Gold = (
   LabelGold
   | OrderGold
@@ -174,6 +179,7 @@ Gold = (
   | AnachronismGold
   | PolarityGold
   | NamesGold
+  | TextGold
 )
 # Task -> form of its gold.
 GOLDS_BY_TASK = {

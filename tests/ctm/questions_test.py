@@ -13,7 +13,6 @@ from ctd_jax_datasets.ctm import (
   ctm_dataset_builder,
   generator,
   periods,
-  released,
   repository,
   schema,
 )
@@ -211,61 +210,10 @@ def test_reading_what_is_not_built_says_how(tmp_path):
 DUMMY = "data/ctm/dummy_data"
 
 
-def test_release_is_read_with_its_findings(tmp_path):
-  builder = build.build_dataset("ctm/release", tmp_path, sources=DUMMY)
-  found = {
-    q.question_id: q for q in ctm_dataset_builder.read_questions(builder)
-  }
-  golds = [found[f"released-{n:05d}"].gold for n in range(len(found))]
-  assert " ".join(gold.form for gold in golds) == (
-    "label polarity order years option anachronisms names names names"
-  )
-  label, polarity, order, years, option, scene, *_ = golds
-  assert label.label == "明"
-  assert not polarity.possible
-  assert order.groups == (("孔子",), ("张骞",), ("玄奘",))
-  assert years.accepted == (978, 979)
-  assert option.options[option.correct] == "苏轼"
-  assert scene.names == ("昆曲",)
-  report = (builder.data_path / "findings.txt").read_text("utf-8")
-  for reason in (
-    *("no known type", "the answer has another form"),
-    *("the same question a second time", "an entity that our tables lack"),
-  ):
-    assert reason in report
-
-
-@pytest.mark.parametrize(
-  ("record", "message"),
-  [
-    ({"difficulty": "easy"}, "record 1: .* unknown field `difficulty`"),
-    ({"answer": 3}, "record 1: Expected `str`, got `int` - at `\\$.answer`"),
-    (
-      {"temporal_entities": "唐"},
-      "Expected `array`, got `str` - at `\\$.temporal_entities`",
-    ),
-  ],
-)
-def test_odd_release_is_refused_and_nothing_is_left(tmp_path, record, message):
-  valid = {
-    "type": "合理性判断",
-    "question": "问",
-    "temporal_entities": ["李白-唐"],
-    "construct_explanation": "释",
-    "answer": "是。",
-  }
-  (tmp_path / "part.json").write_text(json.dumps([valid | record]), "utf-8")
-  with pytest.raises(SourceError, match=message):
-    build.build_dataset("ctm/release", tmp_path / "built", sources=tmp_path)
-  assert not list((tmp_path / "built").rglob("*.array_record*"))
-
-
 def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
   monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
   with pytest.raises(SourceError, match="needs --sources=FOLDER"):
     build.build_dataset("ctm/release", tmp_path)
-  with pytest.raises(SourceError, match="no \\*.json"):
-    released.read_released_questions(tmp_path)
   with pytest.raises(SourceError, match="made from the fact tables"):
     build.build_dataset("ctm/ito", tmp_path, sources=DUMMY)
 

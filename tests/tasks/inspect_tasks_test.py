@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
@@ -17,6 +18,7 @@ from ctd_jax.evaluation import results
 from ctd_jax.tasks import chat, inspect_tasks
 from ctd_jax.tasks.ctm import grading, ito, judge, report
 from ctd_jax_datasets.ctm import periods, repository, schema
+from tests.ctm import released_test
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
 from tests.tasks.chat_server import FAULTS, THOUGHTS, serving
 
@@ -242,9 +244,71 @@ def test_the_grader_may_judge_all(tmp_path):
   log = chat.run_task(task, answer, tmp_path, grader, {"limit": 5})
   assert set(verdicts(log).values()) == {(False, "model")}
   score_mode = chat.describe_run(log)["score_mode"]
-  assert score_mode == "mockllm/model, prompts of the paper"
+  assert score_mode == "mockllm/model, protocol of the paper"
   log = run(task, answer, tmp_path, fail_on_error=False, limit=1)
   assert "grader" in log.samples[0].error.message
+
+
+def test_the_authors_files(tmp_path, capsys):
+  """What only a model can compare is ungraded without one, and rows say so."""
+  forms = [released_test.record(row) for row in released_test.FORMS[:9]]
+  released_test.write(tmp_path, *forms, {"type": "PJ"})
+  answers = {fields["question"]: fields["answer"] for fields in forms}
+
+  def ask(who, prompts="ours", grader=None, vote="1"):
+    task = inspect_tasks.ctm(
+      dataset="release", sources=str(tmp_path), judge=who, prompts=prompts
+    )
+    answer = mock(lambda system, user: answers[user.split("问题：")[1]])
+    votes = mock(lambda *texts: f'{{"评估结果": {vote}}}')
+    log = chat.run_task(task, answer, tmp_path, grader and votes)
+    graded = report.read_log(log)
+    assert all(verdict.correct for _, verdict in graded)
+    return log, len(graded), report.describe_run(log, graded)
+
+  log, num_graded, fields = ask("rules")
+  assert "unreadable records: 1" in capsys.readouterr().err
+  assert num_graded == 3
+  (group,) = [s for s in log.results.scores if s.name == "rules"]
+  assert group.metrics["all"].value == 1
+  told = "rules; by rules 3, by a model 0, not graded 6"
+  assert fields["score_mode"] == told
+  # A vote that cannot be read grades nothing.
+  assert ask("undecided", grader=True, vote="2")[1] == 3
+  published = results.read_result_rows(
+    GOLDEN.parent / "results" / "published_ctm.json"
+  )
+  # Only rows made as the paper's stand beside the published ones.
+  for who, prompts in (("undecided", "ours"), ("all", "paper")):
+    log, num_graded, fields = ask(who, prompts, grader=True)
+    assert num_graded == len(forms)
+    by_both = "by rules 3, by a model 6, not graded 0" in fields["score_mode"]
+    assert by_both == (who == "undecided")
+    rows = report.make_result_rows(report.read_log(log), **fields)
+    table = report.format_published(rows, published)
+    assert ("o1-preview" in table) == (prompts == "paper")
+
+
+@pytest.mark.parametrize(
+  ("values", "message"),
+  [
+    ({"style": "long"}, "style=long: should be one of direct, cot"),
+    ({"split": "dev"}, "split=dev: should be one of train"),
+    ({"tasks": "EDD,X"}, "tasks=X: should be one of EDD"),
+    ({"judge": "me"}, "judge=me: should be one of rules"),
+    ({"dataset": "theirs"}, "dataset=theirs: should be one of ours, release"),
+    ({"sources": "x"}, "sources=x: needs dataset=release"),
+    ({"dataset": "release", "arm": "facts", "sources": "x"}, "no dates of"),
+    ({"dataset": "release", "sources": "/none"}, "/none: no question"),
+    ({"data": 3}, "data=3: Expected `str | null`, got `int`"),
+    ({"data": "/none"}, "/none: no such file"),
+  ],
+)
+def test_a_wrong_parameter_is_one_sentence(values, message):
+  """inspect-ai shows such an error without a traceback."""
+  with pytest.raises(PrerequisiteError) as caught:
+    inspect_tasks.ctm(**values)
+  assert message in caught.value.message
 
 
 def test_given_answers_are_judged(tmp_path):

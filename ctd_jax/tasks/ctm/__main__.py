@@ -24,6 +24,7 @@ To resume an interrupted command, start it again. `COMMAND --help` lists the
 flags of a command.
 """
 
+import dataclasses
 import pathlib
 import sys
 import time
@@ -39,6 +40,7 @@ SPLITS = ("train", "validation", "test", "all")
 TASKS = ("EDD", "PJ", "TOU", "RR", "SEC", "EEU", "TIC", "TES", "LSEC")
 MODEL = "model"  # system and agent that ask a chat model
 SYSTEMS = ("eras", "chronicles", "oracle", MODEL)
+DATASETS = ("ours", "release")
 ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
 GUESSERS = ("random", "elimination", "permutation", "joint")
 AGENTS = (*GUESSERS, "oracle", "knowing", MODEL)
@@ -61,6 +63,22 @@ def _define_data_flags() -> None:
   )
 
 
+def _define_release_flags() -> None:
+  flags.DEFINE_enum(
+    "dataset",
+    "ours",
+    DATASETS,
+    "Questions: ours, or the authors'. Default: ours. Example: "
+    "--dataset=release",
+  )
+  flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of the authors' JSON files, for --dataset=release. Example: "
+    "--sources=ctm_bench",
+  )
+
+
 def _define_judge_flags() -> None:
   chat.define_flags()
   flags.DEFINE_enum(
@@ -76,6 +94,7 @@ def define_qa_flags() -> None:
   """Defines the flags of `qa`."""
   _define_judge_flags()
   _define_data_flags()
+  _define_release_flags()
   # No default: a run without a system would be a mistake.
   flags.DEFINE_enum(
     "system", None, SYSTEMS, "System that answers. Example: --system=oracle"
@@ -151,6 +170,8 @@ def answer_questions() -> None:
       tasks=",".join(values.task),
       judge=values.judge if values.judge_model else "rules",
       prompts=values.prompts,
+      dataset=values.dataset,
+      sources=values.sources,
       gallery=values.gallery,
       data=values.data,
       data_dir=values.data_dir,
@@ -161,6 +182,11 @@ def answer_questions() -> None:
     )
     _report_logs([log])
     return
+  if values.sources or values.dataset != "ours":
+    raise ValueError(
+      "--dataset=release and --sources need --system=model: the authors' "
+      "questions are asked of a chat model"
+    )
   from ctd_jax.tasks.ctm import data_sources, judge, qa, report
 
   source = values.data, values.data_dir
@@ -330,17 +356,33 @@ def compare_verdicts() -> None:
   grading.print_agreement(list(zip(answers, verdicts, strict=True)))
 
 
+def define_report_flags() -> None:
+  """Defines the flags of `report`."""
+  flags.DEFINE_string(
+    "published",
+    None,
+    "Result rows of the paper, put beside those of logs made in the same way. "
+    "Example: --published=tests/results/published_ctm.json",
+  )
+
+
 def write_reports(paths: Sequence[str]) -> None:
   """Runs `report`."""
   chat.check_ready()
   from inspect_ai.log import read_eval_log
 
+  from ctd_jax.evaluation import results
+
   if not paths:
     raise ValueError("name one or more logs, e.g. runs/gpt-4o/logs/*.eval")
-  _report_logs([read_eval_log(path) for path in paths])
+  published = flags.FLAGS.published
+  _report_logs(
+    [read_eval_log(path) for path in paths],
+    results.read_result_rows(pathlib.Path(published)) if published else (),
+  )
 
 
-def _report_logs(logs: Sequence) -> None:
+def _report_logs(logs: Sequence, published: Sequence = ()) -> None:
   """Writes rows and report of logs of one task."""
   from ctd_jax.tasks.ctm import ito, report
 
@@ -365,8 +407,13 @@ def _report_logs(logs: Sequence) -> None:
       f"{log.eval.model} {len(runs) + 1}" if len(logs) > 1 else log.eval.model
     )
     runs[name] = graded, report.describe_log(log)
-    rows += report.make_result_rows(graded, **chat.describe_run(log))
-  report.write_report(_workdir(), runs, rows)
+    fields = report.describe_run(log, graded)
+    new_rows = report.make_result_rows(graded, **fields)
+    # Of one setting, e.g. of two days: no cell of a table has two figures.
+    if any(row.command == fields["command"] for row in rows):
+      new_rows = [dataclasses.replace(row, system=name) for row in new_rows]
+    rows += new_rows
+  report.write_report(_workdir(), runs, rows, published)
 
 
 def _workdir() -> pathlib.Path:
@@ -388,7 +435,7 @@ COMMANDS = {
   "qa": (define_qa_flags, answer_questions, ("system", "workdir")),
   "ito": (define_ito_flags, play_games, ("agent", "workdir")),
   "judge": (define_agreement_flags, compare_verdicts, ("answers", "data")),
-  "report": (lambda: None, write_reports, ("workdir",)),
+  "report": (define_report_flags, write_reports, ("workdir",)),
 }
 
 

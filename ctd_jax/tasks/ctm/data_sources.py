@@ -1,18 +1,27 @@
 """Questions, games and texts from data sets or files."""
 
 import json
+import os
 import pathlib
+import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
 from ctd_jax.tasks import chat
 from ctd_jax_datasets import build
-from ctd_jax_datasets.ctm import ctm_dataset_builder, repository, schema
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.ctm import (
+  ctm_dataset_builder,
+  released,
+  repository,
+  schema,
+)
 from ctd_jax_datasets.ctm.schema import ItoInstance, Question
 
 # Long scripts are questions, too, in a variant of their own.
 QA_DATASETS = ("ctm/qa", "ctm/long_script")
-ITO_DATASET = "ctm/ito"
+ITO_DATASET, RELEASE_DATASET = "ctm/ito", "ctm/release"
+OURS, RELEASE = DATASETS = ("ours", "release")
 
 
 def load_questions(
@@ -28,7 +37,7 @@ def load_questions(
     tasks: tasks that are taken; () takes all.
   """
   if path is None:
-    all_questions = [
+    questions = [
       question
       for name in QA_DATASETS
       for question in ctm_dataset_builder.read_questions(
@@ -36,7 +45,40 @@ def load_questions(
       )
     ]
   else:
-    all_questions = read_json_lines(path, schema.question_from_json)
+    questions = read_json_lines(path, schema.question_from_json)
+  return _select_questions(questions, f"--data={path}", split, tasks)
+
+
+def load_release(
+  sources: str | None, split: str, tasks: Collection[str] = ()
+) -> tuple[list[Question], dict[str, int]]:
+  """Returns the authors' questions and counts of them; prints the notes.
+
+  They are read from the files each time: a built copy could be of others.
+
+  Args:
+    sources: folder or file; None takes the environment's.
+    split, tasks: as above.
+  """
+  folder = sources or os.environ.get(source_files.RELEASE_FOLDER_VARIABLE)
+  if not folder:
+    raise ValueError(
+      "dataset=release: name the folder of the authors' files with sources"
+    )
+  questions, notes = released.read_released_questions(folder)
+  print(f"{folder}\n{notes.format_table()}", file=sys.stderr)
+  counts = (released.BY_RULES, released.BY_MODEL, released.UNREADABLE_RECORDS)
+  return _select_questions(questions, f"sources={folder}", split, tasks), {
+    name: notes.facts[name] for name in counts
+  }
+
+
+def _select_questions(
+  all_questions: list[Question],
+  source: str,
+  split: str,
+  tasks: Collection[str],
+) -> list[Question]:
   questions = [
     q
     for q in all_questions
@@ -44,7 +86,7 @@ def load_questions(
   ]
   if not questions:
     raise ValueError(
-      f"--data={path}: no question of split {split}, task "
+      f"{source}: no question of split {split}, task "
       f"{', '.join(tasks) or 'any'}"
     )
   return chat.interleave(questions, lambda question: question.task)

@@ -17,7 +17,13 @@ from collections.abc import Iterable, Sequence
 
 from ctd_jax.tasks.chat import Conversation
 from ctd_jax.tasks.ctm import judge, replies
-from ctd_jax.tasks.ctm.judge import MODEL, STYLES, UNDECIDED, AnswerVerdict
+from ctd_jax.tasks.ctm.judge import (
+  MODEL,
+  STYLES,
+  UNDECIDED,
+  UNGRADED,
+  AnswerVerdict,
+)
 from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm.periods import TASKS
 from ctd_jax_datasets.ctm.schema import Question
@@ -62,16 +68,18 @@ def count_votes(
 ) -> AnswerVerdict:
   """Returns the verdict of the majority of the readable votes.
 
-  Without a majority the answer is undecided.
+  Without a majority the answer is undecided, or ungraded if it has no rule.
 
   Args:
     votes: votes, None for one that could not be read.
     rule_verdict: verdict of the rules; its measures are kept.
   """
   num_yes, num_no = votes.count(True), votes.count(False)
+  is_open = rule_verdict.source == UNGRADED
+  tie = UNGRADED if is_open else UNDECIDED
   return AnswerVerdict(
     num_yes > num_no,
-    UNDECIDED if num_yes == num_no else MODEL,
+    tie if num_yes == num_no else MODEL,
     rule_verdict.measures,
     f"{num_yes} of {len(votes)} votes, {votes.count(None)} unreadable",
   )

@@ -42,6 +42,7 @@ DIRECT, COT = STYLES = ("direct", "cot")
 UNDECIDED = "undecided"  # no rule could read the answer; a model may decide
 UNPARSED = "unparsed"  # no answer, or not in the JSON that was asked for
 REFUSED = "refused"  # the answerer declined
+UNGRADED = "ungraded"  # only a model can compare it with the reference
 MODEL = "model"  # majority of votes of the judging model
 
 
@@ -343,7 +344,7 @@ def judge_polarity(question: Question, text: str) -> AnswerVerdict:
     return AnswerVerdict(False, "polarity", measures, "other polarity")
   if has_period_contradiction(question.relations, text):
     return AnswerVerdict(False, "polarity_reason", measures, "reason is wrong")
-  if question.gold.possible:
+  if question.gold.possible or not question.gold.conflicts:
     return AnswerVerdict(True, "polarity", measures)
   if any(
     _mentions_conflict(pair, question, text) for pair in question.gold.conflicts
@@ -580,6 +581,11 @@ def judge_answer(
   return verdict
 
 
+def leave_ungraded(question: Question, text: str) -> AnswerVerdict:
+  """Released questions in free text: no rule decides."""
+  return AnswerVerdict(False, UNGRADED, why="only a model can compare it")
+
+
 _RULES: dict[type, Callable[[Question, str], AnswerVerdict]] = {
   schema.LabelGold: judge_label,
   schema.OptionGold: judge_option,
@@ -588,4 +594,5 @@ _RULES: dict[type, Callable[[Question, str], AnswerVerdict]] = {
   schema.YearsGold: judge_years,
   schema.AnachronismGold: judge_anachronisms,
   schema.NamesGold: judge_names,
+  schema.TextGold: leave_ungraded,
 }

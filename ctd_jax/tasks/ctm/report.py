@@ -16,15 +16,17 @@ from __future__ import annotations
 import collections
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.evaluation import results
+from ctd_jax.evaluation import result_tables, results
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm.judge import AnswerVerdict
+from ctd_jax.tasks import chat
+from ctd_jax.tasks.ctm.data_sources import RELEASE_DATASET
+from ctd_jax.tasks.ctm.judge import MODEL, UNGRADED, AnswerVerdict
 from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm import schema
 from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
@@ -43,7 +45,7 @@ def read_log(log: EvalLog) -> GradedQuestions:
   """Returns the questions of a log of the task with their last verdicts.
 
   Of several epochs only the first counts: an interval over all of them would
-  take repeated questions for new ones.
+  take repeated questions for new ones. Ungraded questions are left out.
   """
   graded = []
   for sample in log.samples or []:
@@ -56,8 +58,59 @@ def read_log(log: EvalLog) -> GradedQuestions:
         score.explanation or "",
       )
       question = schema.question_from_json(sample.metadata["question"])
-      graded.append((question, verdict))
+      if verdict.source != UNGRADED:
+        graded.append((question, verdict))
   return graded
+
+
+def describe_run(log: EvalLog, graded: GradedQuestions) -> dict[str, Any]:
+  """Returns the fields of the rows of a log; says who graded a release."""
+  fields = chat.describe_run(log)
+  if fields["dataset"] == RELEASE_DATASET and not is_comparable(fields):
+    by_model = sum(verdict.source == MODEL for _, verdict in graded)
+    fields["score_mode"] = (
+      f"{fields['score_mode']}; by rules {len(graded) - by_model}, by a model "
+      f"{by_model}, not graded {_count_ungraded(log)}"
+    )
+  return fields
+
+
+def is_comparable(fields: Mapping[str, Any]) -> bool:
+  """Returns whether figures were made as the published ones were."""
+  is_protocol = fields["score_mode"].endswith("protocol of the paper")
+  return is_protocol and fields["dataset"] == RELEASE_DATASET
+
+
+def _count_ungraded(log: EvalLog) -> int:
+  return sum(
+    score.metadata["source"] == UNGRADED
+    for sample in log.samples or []
+    if sample.epoch == 1
+    for score in [*(sample.scores or {}).values()][-1:]
+  )
+
+
+def format_published(
+  rows: Sequence[ResultRow], published: Sequence[ResultRow]
+) -> str:
+  """Returns accuracies of systems as in Tables 2 and 6.
+
+  Published rows stand beside rows that are comparable, and nowhere else.
+  """
+  shown = [row for row in rows if row.metric == "accuracy"]
+  settings = {(r.track, r.mode) for r in shown if is_comparable(vars(r))}
+  beside = [
+    row
+    for row in published
+    if row.dataset == RELEASE_DATASET and (row.track, row.mode) in settings
+  ]
+  return result_tables.format_table(
+    [*shown, *beside],
+    ("=1", "=2", "=3", ">=4", *TASKS[1:], ALL_FAMILY),
+    markdown=True,
+    intervals=True,
+    columns="family",
+  )
 
 
 def compute_accuracies(graded: GradedQuestions) -> dict[str, Proportion]:
@@ -95,7 +148,9 @@ def compute_distance_accuracies(
   """
   groups: dict[int, list[bool]] = collections.defaultdict(list)
   for question, verdict in graded:
-    if len(question.relations) > 1:
+    # A release may not write the periods.
+    are_known = all(relation.period for relation in question.relations)
+    if len(question.relations) > 1 and are_known:
       num_periods = getattr(question.distance, field)
       groups[num_periods].append(verdict.correct)
   return {
@@ -212,6 +267,9 @@ def describe_log(log: EvalLog) -> dict[str, object]:
   return {
     **(log.eval.metadata or {}),
     "questions without a reply": sum(not s.scores for s in log.samples or []),
+    "not graded (only a model can compare the answer; see judge)": (
+      _count_ungraded(log)
+    ),
     "draws of each question": log.eval.config.epochs or 1,
     "tokens": ", ".join(f"{used.total_tokens} {name}" for name, used in usage),
   }
@@ -221,15 +279,18 @@ def write_report(
   folder: pathlib.Path,
   runs: Mapping[str, tuple[GradedQuestions, Mapping[str, object]]],
   rows: Sequence[ResultRow],
+  published: Sequence[ResultRow] = (),
 ) -> None:
   """Writes report.md, results.json and the plot; prints a summary.
 
   Args:
     runs: system -> its verdicts and the notes about them.
     rows: result rows of all systems.
+    published: rows to put beside those that are comparable.
   """
   results.write_result_rows(folder / "results.json", rows)
-  blocks = [
+  blocks = [format_published(rows, published)]
+  blocks += [
     format_report(graded, name, notes) for name, (graded, notes) in runs.items()
   ]
   title = "accuracy by periods between the widest apart"
