@@ -13,12 +13,14 @@ from ctd_jax_datasets.ctm.periods import (
   EARLIER,
   EDD,
   EEU,
+  ERA,
   EVENT,
   LATER,
   LSEC,
   PJ,
   PLACE,
   RR,
+  RULER,
   SEC,
   START,
   TES,
@@ -242,7 +244,7 @@ def check_renamed(question: Question) -> str:
   )
 
 
-VERSION = "1"  # written into every question; raise it when a check changes
+VERSION = "2"  # written into every question; raise it when a check changes
 # Task -> fewest and most relations. Source: the paper's "Cross Temp Count".
 _RELATION_LIMITS = {EDD: (1, 1), LSEC: (4, 15)}
 _DEFAULT_RELATION_LIMITS = (2, 10)
@@ -332,19 +334,23 @@ class QuestionChecker:
       return "label is not that of the relation"
     if set(gold.acceptable) != set(record.periods):
       return "other labels are acceptable"
-    # What is before the timeline counts as its first period.
-    last_year = relation.start if relation.end is None else relation.end
-    labels_in_years = {
-      label
-      for year in range(
-        max(relation.start, periods.FIRST_YEAR),
-        min(last_year, periods.LAST_YEAR) + 1,
-      )
-      if year  # there is no year 0
-      for label in periods.list_acceptable_labels(year)
-    } or {periods.LABELS[0]}
-    if gold.label not in labels_in_years:
-      return f"{gold.label} has none of its years"
+    if relation.kind in (RULER, ERA):  # their polity decides
+      regimes = periods.find_aliases(record.evidence[0])
+      possible_labels = {label for r in regimes for label in r.labels}
+    else:
+      # What is before the timeline counts as its first period.
+      last_year = relation.start if relation.end is None else relation.end
+      possible_labels = {
+        label
+        for year in range(
+          max(relation.start, periods.FIRST_YEAR),
+          min(last_year, periods.LAST_YEAR) + 1,
+        )
+        if year  # there is no year 0
+        for label in periods.list_acceptable_labels(year)
+      } or {periods.LABELS[0]}
+    if gold.label not in possible_labels:
+      return f"{gold.label} has neither its years nor its polity"
     # An alias inside the name itself (in the text anyway) gives nothing away.
     return find_leaked_name(
       question, (alias for alias in record.aliases if alias not in record.name)

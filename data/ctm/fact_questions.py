@@ -138,7 +138,8 @@ def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
     period for period in periods.LABELS if period in entity.periods
   )
   secondary_labels = [period for period in acceptable if period != label]
-  conclusion = f"因此属于{label}" + (
+  reason = f"属{evidence[0]}政权，" if entity.kind in (RULER, ERA) else ""
+  conclusion = f"{reason}因此属于{label}" + (
     f"；与{question_drafts.join_names(secondary_labels)}也有交集。"
     if secondary_labels
     else "。"
@@ -396,12 +397,34 @@ def _make_ruler_draft(
   ]
   gold = NamesGold(
     tuple(ruler.name for _, ruler in pairs),
-    tuple(ruler.aliases for _, ruler in pairs),
+    tuple(_list_ruler_names(*pair) for pair in pairs),
   )
   facts_text = "；".join(
     f"{subject.entity}对应{ruler.name}" for subject, ruler in pairs
   )
   return _make_draft(rule, question, relations, gold, f"{facts_text}。")
+
+
+def _list_ruler_names(
+  subject: Relation, ruler: Entity
+) -> tuple[str, ...]:
+  """Returns other accepted names, for an era those of all who used it."""
+  others = [
+    other
+    for other in repository.load_entities()
+    if subject.kind == ERA
+    and other.kind == RULER
+    and other.evidence == ruler.evidence
+    and other is not ruler
+    # Who died in its first year, or came in its last, may not have used it.
+    and any(
+      reign.start < subject.end and reign.end > subject.start
+      for reign in other.intervals
+      if reign.sense == "reign"
+    )
+  ]
+  names = (name for other in others for name in (other.name, *other.aliases))
+  return (*ruler.aliases, *names)
 
 
 _TOGETHER, _CONTEMPORARY, _PROVINCE = "together", "contemporary", "province"

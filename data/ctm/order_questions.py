@@ -266,7 +266,7 @@ def _make_renaming_draft(
   cities: dict[str, list[Entity]],
 ) -> Draft:
   """Returns the draft of one clause for each city."""
-  texts, relations, answers = [], [], []
+  texts, relations, answers, accepted = [], [], [], []
   for given_name, queried_names in city_queries:
     queried_names.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
     labels = question_drafts.join_names(
@@ -281,13 +281,11 @@ def _make_renaming_draft(
       for entity in (given_name, *queried_names)
     ]
     answers += queried_names
-  gold = NamesGold(
-    tuple(entity.name for entity in answers),
-    tuple(
-      _list_alternative_names(entity, cities[entity.place])
-      for entity in answers
-    ),
-  )
+    accepted += [
+      _list_alternative_names(entity, given_name, cities[entity.place])
+      for entity in queried_names
+    ]
+  gold = NamesGold(tuple(entity.name for entity in answers), tuple(accepted))
   suffix = "？请按顺序作答。" if len(answers) > 1 else "？"
   facts_text = "；".join(
     f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers
@@ -303,14 +301,22 @@ def _make_renaming_draft(
 
 
 def _list_alternative_names(
-  entity: Entity, names: Sequence[Entity]
+  entity: Entity, given_name: Entity, names: Sequence[Entity]
 ) -> tuple[str, ...]:
-  """Returns the other names of the city in the main period of a name."""
-  label = entity.periods[0]
+  """Returns all names of the city that were in use in the period of a name."""
   synonyms = [
     spelling
     for candidate in names
-    if candidate is not entity and label in candidate.periods
+    if candidate is not entity
+    and any(
+      entity.periods[0] in repository.count_years_by_label(use.start, use.end)
+      for use in candidate.intervals
+    )
     for spelling in (candidate.name, *candidate.aliases)
   ]
-  return tuple(dict.fromkeys((*entity.aliases, *synonyms)))
+  # The name in the question is no answer, even where it was used again.
+  return tuple(
+    name
+    for name in dict.fromkeys((*entity.aliases, *synonyms))
+    if name != given_name.name and name not in entity.place
+  )

@@ -370,16 +370,15 @@ def load_aliases() -> tuple[PeriodAlias, ...]:
   ]
   for row in read_rows():
     start, end = int(row["start"]), int(row["end"])
-    label = row["label"]
+    labels = split_values(row["label"])
     aliases.append(
       PeriodAlias(
         row["name"],
         (row["name"], *split_values(row["aliases"])),
         start,
         end,
-        (get_period(label).label,)
-        if label
-        else _list_containing_labels(start, end),
+        tuple(get_period(label).label for label in labels)
+        or _list_containing_labels(start, end),
         is_convention=row["flagged"] == "1",
       )
     )

@@ -204,11 +204,14 @@ def draw_period_window(
 
 
 def find_ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
-  """Returns the names and aliases that several records share."""
+  """Returns the names and aliases that several records share.
+
+  Two names of one city are told apart by their time, not by the city.
+  """
   return frozenset(
     name
     for name, records in repository.index_by_name(entities).items()
-    if len({record.entity_id for record in records}) > 1
+    if len({r.place if r.kind == PLACE else r.entity_id for r in records}) > 1
   )
 
 

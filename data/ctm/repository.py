@@ -50,14 +50,18 @@ def assign_periods(
     if count >= num_years * _MIN_SHARE
   ]
   labels += periods.split_values(row.get("contested", ""))
-  if kind == RULER:
+  if "polity" in row:
+    # The dynasty decides, not the year: 忽必烈 of 1260 is 元, 弘光 of 1645 明.
     regimes = periods.find_aliases(row["polity"])
-    labels += [
-      label
-      for regime in regimes
-      if regime.is_convention
-      for label in regime.labels
-    ]
+    if not regimes:
+      raise ValueError(
+        f"{periods.table_path('regimes')}: has no polity {row['polity']!r}, "
+        f"which {TABLES[kind]} name"
+      )
+    own = [label for regime in regimes for label in regime.labels]
+    own = [label for label in labels if label in own] or own
+    # Who ruled beside a period, as 西夏, belongs to its years, too.
+    labels = own + labels * any(regime.is_convention for regime in regimes)
   return tuple(dict.fromkeys(labels))
 
 
@@ -187,7 +191,8 @@ def _read_intervals(
       yield YearInterval(int(row["start"]), None, precision, source, "origin")
   else:
     sense = {RULER: "reign", ERA: "era", PLACE: "use", EVENT: "event"}[kind]
-    if kind == EVENT and periods.split_checked(row).not_given:
+    checked = periods.split_checked(row)
+    if kind == EVENT and checked.not_given or kind == ERA and checked.differing:
       precision = APPROXIMATE
     yield YearInterval(
       int(row["start"]), int(row["end"]), precision, source, sense
