@@ -405,9 +405,7 @@ def _make_ruler_draft(
   return _make_draft(rule, question, relations, gold, f"{facts_text}。")
 
 
-def _list_ruler_names(
-  subject: Relation, ruler: Entity
-) -> tuple[str, ...]:
+def _list_ruler_names(subject: Relation, ruler: Entity) -> tuple[str, ...]:
   """Returns other accepted names, for an era those of all who used it."""
   others = [
     other
@@ -415,7 +413,7 @@ def _list_ruler_names(
     if subject.kind == ERA
     and other.kind == RULER
     and other.evidence == ruler.evidence
-    and other is not ruler
+    and other.entity_id != ruler.entity_id
     # Who died in its first year, or came in its last, may not have used it.
     and any(
       reign.start < subject.end and reign.end > subject.start
@@ -546,7 +544,8 @@ def _draft_province(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   names = question_drafts.join_names([entity.name for entity in entities])
   question = rng.choice(WORDING["relation"]["province"]).format(names=names)
   gold = NamesGold(
-    tuple(entity.place for entity in entities), ((),) * len(entities)
+    tuple(entity.place for entity in entities),
+    tuple(entity.evidence[1:] for entity in entities),
   )
   facts_text = "；".join(f"{e.name}籍贯在今{e.place}" for e in entities)
   return _make_draft(_PROVINCE, question, relations, gold, f"{facts_text}。")

@@ -8,6 +8,7 @@ change them.
 import itertools
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from ctd_jax_datasets.ctm import periods, question_drafts, repository, schema
 from ctd_jax_datasets.ctm.periods import (
@@ -20,6 +21,7 @@ from ctd_jax_datasets.ctm.periods import (
   PLACE,
   RULER,
   START,
+  TOLERANCE,
 )
 from ctd_jax_datasets.ctm.question_drafts import (
   WORDING,
@@ -189,9 +191,11 @@ def _make_years_draft(
     gold=YearsGold(
       years=true_years,
       with_year_zero=naive_years,
-      tolerance=schema.sum_tolerances(
-        # Inner years enter the sum twice.
-        *itertools.chain(*itertools.pairwise(relations))
+      # Inner years enter the sum twice. A life or reign is off by one where a
+      # source counts its year from the new year, or from the year after.
+      tolerance=sum(
+        max(TOLERANCE[relation.precision], relation.kind in (FIGURE, RULER))
+        for relation in itertools.chain(*itertools.pairwise(relations))
       ),
       points=points,
       steps=steps,
@@ -211,6 +215,7 @@ def _format_time_point(relation: Relation, point: str) -> str:
 
 
 _RENAMING_RULE = "renamed"
+_MIN_SHARE = 0.25  # of a period, for a name of a city to be that of the period
 
 
 @redraw
@@ -239,6 +244,11 @@ def draft_renaming_question(
   return _make_renaming_draft(city_queries, cities)
 
 
+def _count_years(span: Any, label: str) -> int:
+  """Returns the years of an interval, or of a period, in a period."""
+  return repository.count_years_by_label(span.start, span.end).get(label, 0)
+
+
 def _draw_city_query(
   rng: random.Random, names: Sequence[Entity], max_names: int
 ) -> tuple[Entity, list[Entity]] | None:
@@ -247,11 +257,15 @@ def _draw_city_query(
   names_by_period: dict[str, list[Entity]] = {}
   for entity in names:
     names_by_period.setdefault(entity.periods[0], []).append(entity)
-  # A period with two main names has no single answer.
+  # A period with two main names has no single answer, nor has one in which a
+  # name was soon given up: 潮州 was 潮阳郡 for 16 years of 唐.
   queried_names = [
     period_names[0]
     for label, period_names in names_by_period.items()
-    if len(period_names) == 1 and label != given_name.periods[0]
+    if len(period_names) == 1
+    and label != given_name.periods[0]
+    and sum(_count_years(use, label) for use in period_names[0].intervals)
+    >= _MIN_SHARE * _count_years(periods.get_period(label), label)
   ]
   rng.shuffle(queried_names)
   return (
@@ -309,7 +323,7 @@ def _list_alternative_names(
     for candidate in names
     if candidate is not entity
     and any(
-      entity.periods[0] in repository.count_years_by_label(use.start, use.end)
+      _count_years(use, entity.periods[0]) > 1  # the first may be the last
       for use in candidate.intervals
     )
     for spelling in (candidate.name, *candidate.aliases)

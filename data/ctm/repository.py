@@ -22,11 +22,13 @@ from ctd_jax_datasets.ctm.periods import (
   INGREDIENT,
   PLACE,
   RULER,
+  TOLERANCE,
 )
 from ctd_jax_datasets.ctm.schema import Entity, Relation, Theme, YearInterval
 
 ADULT_AGE = 20  # years of a life before it count for no period
 _MIN_SHARE = 0.1  # of the years, for a period to be one of the labels
+_DATED_ONCE = (EVENT, INGREDIENT, HERITAGE)
 
 
 def assign_periods(
@@ -48,6 +50,16 @@ def assign_periods(
     label
     for label, count in years.most_common()
     if count >= num_years * _MIN_SHARE
+  ]
+  # 崖山海战 ended 宋 and began 元. A start that is only about may lie beyond a
+  # boundary that is near.
+  labels += [
+    label
+    for interval in intervals[:1]
+    if kind in _DATED_ONCE
+    for sign in (-1, 0, 1)
+    if (year := interval.start + sign * TOLERANCE[interval.precision])
+    for label in periods.list_acceptable_labels(year)
   ]
   labels += periods.split_values(row.get("contested", ""))
   if "polity" in row:
@@ -85,9 +97,9 @@ _COLUMNS = {
   " checked",
   RULER: "name traditional aliases polity birth death start end precision"
   " source checked",
-  ERA: "name traditional polity ruler start end source checked",
-  PLACE: "name traditional aliases city province start end precision source"
-  " checked",
+  ERA: "name traditional aliases polity ruler start end source checked",
+  PLACE: "name traditional aliases city province start end precision contested"
+  " source checked",
   EVENT: "name traditional aliases start end source checked",
   INGREDIENT: "name traditional aliases start precision contested origin"
   " arrival source checked",
@@ -108,8 +120,8 @@ _INTEGER_COLUMNS = ("birth", "death", "start", "end", "listed")
 _OPTIONAL_COLUMNS = {
   FIGURE: ("aliases", "province"),
   RULER: ("aliases", "birth", "death"),
-  ERA: ("ruler",),
-  PLACE: ("aliases",),
+  ERA: ("aliases", "ruler"),
+  PLACE: ("aliases", "contested"),
   EVENT: ("aliases",),
   INGREDIENT: ("aliases", "contested"),
   # Traditions of unknown age stay in the table; no question is about them.
@@ -166,7 +178,8 @@ def _build_entity(
     kind=kind,
     intervals=intervals,
     periods=assign_periods(kind, row, intervals),
-    place=row.get("city") or row.get("province", ""),
+    # Where the province is disputed, the first is the usual one.
+    place=row.get("city") or row.get("province", "").split("|")[0],
     group=entity_id,
     evidence=_collect_evidence(kind, row),
   )
@@ -192,7 +205,8 @@ def _read_intervals(
   else:
     sense = {RULER: "reign", ERA: "era", PLACE: "use", EVENT: "event"}[kind]
     checked = periods.split_checked(row)
-    if kind == EVENT and checked.not_given or kind == ERA and checked.differing:
+    differs = checked.differing if kind == ERA else ()
+    if kind in (EVENT, ERA) and (checked.not_given or differs):
       precision = APPROXIMATE
     yield YearInterval(
       int(row["start"]), int(row["end"]), precision, source, sense
@@ -215,7 +229,7 @@ def _collect_evidence(kind: str, row: Mapping[str, str]) -> tuple[str, ...]:
     return (row["origin"], row["arrival"])
   if kind == HERITAGE:
     return (row["province"], row["listed"])
-  return (row["province"],) if kind == FIGURE and row["province"] else ()
+  return periods.split_values(row["province"]) if kind == FIGURE else ()
 
 
 def _find_problem(record: Entity) -> str:

@@ -41,6 +41,7 @@ from ctd_jax_datasets.ctm.schema import (
 
 _ADULT_AGE = 16  # years; a member at the table is at least that old
 _MARGIN = 15  # years between a stranger and the scene, besides the tolerance
+_MAX_PLACE_PERIODS = 3
 _MAX_SCENE_YEARS = 45  # a longer era or reign does not set a time
 # Kinds of members; scenes are about people.
 _KIND_WEIGHTS = (
@@ -176,6 +177,9 @@ def _list_scene_relations(pool: EntityPool, kind: str) -> tuple[Relation, ...]:
   relations = []
   for entity in pool.select_entities((kind,)):
     if kind in (INGREDIENT, HERITAGE) and len(entity.periods) > 1:
+      continue
+    # 金陵 and 姑苏 were long names in poems, not those that offices used.
+    if kind == PLACE and len(entity.periods) > _MAX_PLACE_PERIODS:
       continue
     relation = repository.make_relation(entity)
     # People can talk of an event ever since, so its interval is open.
