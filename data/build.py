@@ -65,10 +65,18 @@ _EDITIONS_LICENCE = (
   "The texts are in the public domain; the digital editions they are read "
   "from, Kanripo and Wikisource, are under CC BY-SA.",
 )
+_FACTS_LICENCE = (
+  "cc-by-sa-4.0",
+  "Questions and games of ctd_jax, made from tables of facts. Some years are "
+  "those of the DILA Time Authority (Dharma Drum Institute of Liberal Arts, CC "
+  "BY-SA 3.0) and of HistoryTimeLine (from Chinese Wikipedia, CC BY-SA 4.0), "
+  "so all is under CC BY-SA 4.0.",
+)
 _LICENCES = {
   "chunqiutr/mini": ("apache-2.0", "Invented by ctd_jax; Apache-2.0."),
   "chunqiutr/rebuilt": _EDITIONS_LICENCE,
   "zztj/rebuilt": _EDITIONS_LICENCE,
+  **dict.fromkeys(("ctm/qa", "ctm/long_script", "ctm/ito"), _FACTS_LICENCE),
 }
 _UNKNOWN_LICENCE = (
   "unknown",
@@ -79,6 +87,13 @@ _UNKNOWN_LICENCE = (
 def get_licence(name: str) -> tuple[str, str]:
   """Returns identifier and terms of the licence of any data set."""
   return _LICENCES.get(name, _UNKNOWN_LICENCE)
+
+
+def is_searchable(name: str) -> bool:
+  """Returns whether a data set has records to search, as a folder has."""
+  if name not in DATASET_NAMES:
+    return True
+  return "positives" in make_builder(name).info.features
 
 
 def make_builder(

@@ -30,7 +30,7 @@ from ctd_jax.benchmark.benchmark import SPLITS, Benchmark
 from ctd_jax.utils import files, output
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.chunqiutr import release_months, release_writer
-from ctd_jax_datasets.common import beir, provenance
+from ctd_jax_datasets.common import beir, provenance, summary
 
 _ID = ("_id", pa.string())
 _SCHEMAS = {
@@ -71,8 +71,13 @@ _SCHEMAS = {
 }
 # Types as a data set card names them.
 _DTYPES = {pa.string(): "string", pa.int32(): "int32", pa.float64(): "float64"}
-# Splits of the configs that are not divided.
-_WHOLE = ("corpus", "queries")
+
+
+def _describe_type(type_: pa.DataType) -> dict[str, str]:
+  if pa.types.is_list(type_):
+    return {"sequence": _DTYPES[type_.value_type]}
+  return {"dtype": _DTYPES[type_]}
+
 
 HF_DESCRIPTION = """\
 Parquet, in three configs:
@@ -128,47 +133,56 @@ def write_hf(benchmark: Benchmark, folder: pathlib.Path) -> None:
 
 
 def format_card_header(
-  benchmark: Benchmark, licence: str, folder: pathlib.Path
+  name: str, licence: str, task: str, folder: pathlib.Path
 ) -> str:
   """Returns the YAML that comes before the README of the folder.
 
   Args:
+    name: name of the data set, with its version.
     licence: identifier of the hub, e.g. "cc-by-sa-4.0".
-    folder: folder with the files of `write_hf`.
+    task: task category of the hub, e.g. "text-retrieval".
+    folder: folder with a file CONFIG/SPLIT.parquet for each split.
   """
   configs, infos = [], []
-  for config, schema in _SCHEMAS.items():
+  order = [*_SCHEMAS, *SPLITS]
+  paths: dict[str, list[pathlib.Path]] = {}
+  for path in sorted(
+    folder.glob("*/*.parquet"),
+    key=lambda path: [
+      order.index(part) if part in order else -1
+      for part in (path.parent.name, path.stem)
+    ],
+  ):
+    paths.setdefault(path.parent.name, []).append(path)
+  for config, config_paths in paths.items():
     data_files, sizes = [], []
-    for split in (config,) if config in _WHOLE else SPLITS:
-      name = f"{config}/{split}.parquet"
-      if not (folder / name).exists():
-        continue
-      metadata = parquet.read_metadata(folder / name)
-      data_files.append({"split": split, "path": name})
+    for path in config_paths:
+      file_name = path.relative_to(folder).as_posix()
+      data_files.append({"split": path.stem, "path": file_name})
+      file = parquet.read_metadata(path)
       num_bytes = sum(
-        metadata.row_group(i).total_byte_size
-        for i in range(metadata.num_row_groups)
+        file.row_group(i).total_byte_size for i in range(file.num_row_groups)
       )
       sizes.append(
         {
-          "name": split,
+          "name": path.stem,
           "num_bytes": num_bytes,
-          "num_examples": metadata.num_rows,
+          "num_examples": file.num_rows,
         }
       )
-    if not data_files:
-      continue
     # What is opened if no config is named.
-    default = {"default": True} if config == "corpus" else {}
+    default = {} if configs else {"default": True}
     configs.append({"config_name": config, **default, "data_files": data_files})
     features = [
-      {"name": field.name, "dtype": _DTYPES[field.type]} for field in schema
+      {"name": field.name, **_describe_type(field.type)}
+      for field in parquet.read_schema(config_paths[0])
     ]
     infos.append({"config_name": config, "features": features, "splits": sizes})
   card_data = DatasetCardData(
-    pretty_name=benchmark.name,
+    pretty_name=name,
+    language="zh",
     license=licence,
-    task_categories=["text-retrieval"],
+    task_categories=[task],
     configs=configs,
     dataset_info=infos,
   )
@@ -352,9 +366,81 @@ def export_benchmark(
       }
     )
     if format_name == "hf":
-      readme = format_card_header(benchmark, licence, folder) + readme
+      header = format_card_header(
+        benchmark.name, licence, "text-retrieval", folder
+      )
+      readme = header + readme
     files.write_text(folder / provenance.README_FILE, readme)
   return metadata
+
+
+def export_rows(
+  name: str,
+  format_name: str,
+  out: str | os.PathLike,
+  data_dir: str | os.PathLike | None = None,
+  overwrite: bool = False,
+) -> dict[str, Any]:
+  """Writes a data set without records to search, as `export_benchmark` does.
+
+  Its card is the README of the data set.
+
+  Raises:
+    ValueError: if the format is not `hf`.
+  """
+  if format_name != "hf":
+    raise ValueError(
+      f"--format={format_name}: {name} has no records to search; take "
+      "--format=hf"
+    )
+  builder = build.make_builder(name, data_dir)
+  splits = builder.read_splits()
+  title = f"{name}:{builder.version}"
+  licence, terms = build.get_licence(name)
+  with _fresh_folder(out, overwrite) as folder:
+    for split, rows in splits.items():
+      path = folder / builder.builder_config.name / f"{split}.parquet"
+      path.parent.mkdir(exist_ok=True)
+      columns = {key: [row[key] for row in rows] for key in rows[0]}
+      parquet.write_table(
+        pa.table({k: _to_array(column) for k, column in columns.items()}), path
+      )
+    metadata = {
+      "name": name,
+      "version": str(builder.version),
+      "format": format_name,
+      "sha256": summary.content_hash(builder.info.features, splits),
+      "rows": {split: len(rows) for split, rows in splits.items()},
+    }
+    files.write_text(
+      folder / provenance.METADATA_FILE, json.dumps(metadata, indent=2) + "\n"
+    )
+    readme = [
+      f"# {title}",
+      builder.builder_config.description,
+      'Parquet: `datasets.load_dataset("FOLDER", split="test")`.',
+      f"## Licence\n\n{terms}",
+      builder.info.description,
+      f"```bibtex\n{builder.info.citation}\n```\n",
+    ]
+    files.write_text(
+      folder / provenance.README_FILE,
+      format_card_header(title, licence, "question-answering", folder)
+      + "\n\n".join(readme),
+    )
+  return metadata
+
+
+def _to_array(column: Sequence[Any]) -> pa.Array:
+  """Returns the values of a feature as a column, bytes as text."""
+  array = pa.array(
+    [getattr(value, "tolist", lambda v=value: v)() for value in column]
+  )
+  if pa.types.is_list(array.type):
+    flat = _to_array(array.flatten().to_pylist())
+    return pa.ListArray.from_arrays(array.offsets, flat)
+  is_text = pa.types.is_binary(array.type)
+  return array.cast(pa.string() if is_text else pa.int32())
 
 
 @contextlib.contextmanager
@@ -427,8 +513,11 @@ def main(
   if len(argv) != 2:
     raise app.UsageError("name one data set, e.g. chunqiutr/mini")
   try:
-    benchmark = load.load_benchmark(argv[1], data_dir)
-    metadata = export_benchmark(benchmark, format_name, out, overwrite)
+    if build.is_searchable(argv[1]):
+      benchmark = load.load_benchmark(argv[1], data_dir)
+      metadata = export_benchmark(benchmark, format_name, out, overwrite)
+    else:
+      metadata = export_rows(argv[1], format_name, out, data_dir, overwrite)
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
   folder = files.as_path(out).expanduser()
@@ -436,7 +525,7 @@ def main(
     if path.is_file():
       size = epath.Path(path).stat().length
       print(f"{size:>12,} bytes  {path.relative_to(folder)}")
-  print(f"{benchmark.name} as {format_name}: {folder}")
+  print(f"{metadata['name']}:{metadata['version']} as {format_name}: {folder}")
   print(f"sha256: {metadata['sha256']}")
 
 

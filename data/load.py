@@ -52,7 +52,7 @@ def load_benchmark(
   if name.startswith(beir.BEIR_PREFIX):
     return beir.read_beir(name.removeprefix(beir.BEIR_PREFIX))
   builder = build.make_builder(name, data_dir)
-  if "positives" not in builder.info.features:
+  if not build.is_searchable(name):
     raise ValueError(
       f"data set {name} has no records to search; its package, "
       f"ctd_jax_datasets.{name.partition('/')[0]}, reads it"

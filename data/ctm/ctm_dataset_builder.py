@@ -272,8 +272,12 @@ class Builder(BaseBuilder):
   One process is enough: `processes` is not used.
   """
 
-  VERSION = tfds.core.Version("2.0.0")
+  VERSION = tfds.core.Version("3.0.0")
   RELEASE_NOTES: ClassVar = {
+    "3.0.0": (
+      "The polity decides the period of rulers and eras, eras have the years "
+      "of DILA's table, and cities all names that offices used."
+    ),
     "2.0.0": (
       "The facts were looked up: years and sources corrected, those that "
       "nothing supports left out."

@@ -67,7 +67,7 @@ def assign_periods(
     regimes = periods.find_aliases(row["polity"])
     if not regimes:
       raise ValueError(
-        f"{periods.table_path('regimes')}: has no polity {row['polity']!r}, "
+        f"{periods.table_path('regimes')}: has no polity {row['polity']}, "
         f"which {TABLES[kind]} name"
       )
     own = [label for regime in regimes for label in regime.labels]
@@ -93,8 +93,8 @@ def count_years_by_label(first: int, last: int) -> dict[str, int]:
 _ALLOWED_AGES = range(116)  # years; a longer life is an error of the table
 # Kind -> header of its table.
 _COLUMNS = {
-  FIGURE: "name traditional aliases birth death precision province source"
-  " checked",
+  FIGURE: "name traditional aliases birth death precision contested province"
+  " source checked",
   RULER: "name traditional aliases polity birth death start end precision"
   " source checked",
   ERA: "name traditional aliases polity ruler start end source checked",
@@ -118,7 +118,7 @@ TABLES = {
 }
 _INTEGER_COLUMNS = ("birth", "death", "start", "end", "listed")
 _OPTIONAL_COLUMNS = {
-  FIGURE: ("aliases", "province"),
+  FIGURE: ("aliases", "contested", "province"),
   RULER: ("aliases", "birth", "death"),
   ERA: ("aliases", "ruler"),
   PLACE: ("aliases", "contested"),

@@ -42,6 +42,8 @@ from ctd_jax_datasets.ctm.schema import (
 _ADULT_AGE = 16  # years; a member at the table is at least that old
 _MARGIN = 15  # years between a stranger and the scene, besides the tolerance
 _MAX_PLACE_PERIODS = 3
+# 隋 and 唐 called every 州 a 郡 in these years, which the spans of 州 include.
+_COMMANDERY_YEARS = ((607, 618), (742, 758))
 _MAX_SCENE_YEARS = 45  # a longer era or reign does not set a time
 # Kinds of members; scenes are about people.
 _KIND_WEIGHTS = (
@@ -196,7 +198,12 @@ def _is_of_scene(scene: Relation, candidate: Relation) -> bool:
   if candidate.kind == FIGURE:
     slack += _ADULT_AGE
   if candidate.kind == PLACE:
-    return candidate.start <= scene.start and candidate.end >= scene.end
+    is_renamed = candidate.entity.endswith("州") and any(
+      scene.start < last and scene.end >= first
+      for first, last in _COMMANDERY_YEARS
+    )
+    is_in_use = candidate.start <= scene.start and candidate.end >= scene.end
+    return is_in_use and not is_renamed
   # There is no year 0.
   has_started = candidate.start + slack <= (year or 1)
   if candidate.end is None:

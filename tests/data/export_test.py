@@ -14,9 +14,10 @@ from pyarrow import parquet
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reigns
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets import export
+from ctd_jax_datasets import build, export
 from ctd_jax_datasets.chunqiutr import release, release_months
 from ctd_jax_datasets.common import beir, provenance
+from ctd_jax_datasets.ctm import ctm_dataset_builder, schema
 from tests import synthetic
 from tests.data import folders
 from tests.tools import processes
@@ -108,6 +109,31 @@ def test_the_card_describes_the_files(mini, exported):
   assert set(described) == {name for name in files if "parquet" in name}
   (default,) = [c["config_name"] for c in card["configs"] if "default" in c]
   assert default == "corpus"
+
+
+def test_a_data_set_without_records_is_exported_with_its_card(tmp_path, capsys):
+  folder = tmp_path / "out"
+  built = build.build_dataset("ctm/ito", tmp_path)
+  arguments = ["export-data", "ctm/ito"], "hf", str(folder), str(tmp_path)
+  export.main(*arguments)
+  assert "ctm/ito:3.0.0 as hf" in capsys.readouterr().out
+  rows = parquet.read_table(folder / "ito" / "test.parquet").to_pylist()
+  stored = ctm_dataset_builder.read_games(built)
+  assert [schema.instance_from_json(json.loads(r["record"])) for r in rows] == (
+    stored
+  )
+  assert rows[0]["ranks"] == list(stored[0].ranks)
+  card = huggingface_hub.metadata_load(folder / "README.md")
+  assert (card["license"], card["language"]) == ("cc-by-sa-4.0", "zh")
+  (info,) = card["dataset_info"]
+  assert [size["num_examples"] for size in info["splits"]] == [60]
+  assert {f["name"]: f.get("sequence") for f in info["features"]}["ranks"]
+  text = (folder / "README.md").read_text("utf-8")
+  assert "## Read by eye" in text
+  assert "@misc{ctm2025" in text
+  export.main(*arguments, overwrite=True)
+  with pytest.raises(SystemExit, match="--format=trec: ctm/ito has no records"):
+    export.main(arguments[0], "trec", *arguments[2:])
 
 
 def test_a_split_without_questions_has_no_file(mini, tmp_path):
