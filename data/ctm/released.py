@@ -46,7 +46,8 @@ CHECKER = "released"  # in place of the version of a checker
 SPLIT = "test"  # the release has no splits; all of it is for evaluation
 UNREADABLE = "no record that can be read; left out"
 UNREADABLE_RECORDS = "unreadable records"
-BY_RULES, BY_MODEL = "graded by rules", "graded by a model only"
+BY_RULES = "questions that rules can grade"
+BY_MODEL = "questions that only a model can grade"
 
 Relations: TypeAlias = Sequence[Relation]
 NonEmptyText = Annotated[str, msgspec.Meta(min_length=1)]

@@ -285,7 +285,7 @@ def test_the_authors_files(tmp_path, capsys):
     by_both = "by rules 3, by a model 6, not graded 0" in fields["score_mode"]
     assert by_both == (who == "undecided")
     rows = report.make_result_rows(report.read_log(log), **fields)
-    table = report.format_published(rows, published)
+    table = report.format_systems(rows, published)
     assert ("o1-preview" in table) == (prompts == "paper")
 
 

@@ -90,26 +90,31 @@ def _count_ungraded(log: EvalLog) -> int:
   )
 
 
-def format_published(
+def format_systems(
   rows: Sequence[ResultRow], published: Sequence[ResultRow]
 ) -> str:
-  """Returns accuracies of systems as in Tables 2 and 6.
+  """Returns accuracies of systems in the form of Tables 2 and 6.
 
-  Published rows stand beside rows that are comparable, and nowhere else.
+  Published rows share a table with rows that are comparable, and no others.
   """
   shown = [row for row in rows if row.metric == "accuracy"]
-  settings = {(r.track, r.mode) for r in shown if is_comparable(vars(r))}
+  comparable = [row for row in shown if is_comparable(vars(row))]
+  settings = {(row.track, row.mode) for row in comparable}
   beside = [
     row
     for row in published
     if row.dataset == RELEASE_DATASET and (row.track, row.mode) in settings
   ]
-  return result_tables.format_table(
-    [*shown, *beside],
-    ("=1", "=2", "=3", ">=4", *TASKS[1:], ALL_FAMILY),
-    markdown=True,
-    intervals=True,
-    columns="family",
+  families = ("=1", "=2", "=3", ">=4", *TASKS[1:], ALL_FAMILY)
+  return "\n".join(
+    result_tables.format_table(
+      table, families, markdown=True, intervals=True, columns="family"
+    )
+    for table in (
+      [*comparable, *beside],
+      [row for row in shown if row not in comparable],
+    )
+    if table
   )
 
 
@@ -289,7 +294,7 @@ def write_report(
     published: rows to put beside those that are comparable.
   """
   results.write_result_rows(folder / "results.json", rows)
-  blocks = [format_published(rows, published)]
+  blocks = [format_systems(rows, published)]
   blocks += [
     format_report(graded, name, notes) for name, (graded, notes) in runs.items()
   ]
