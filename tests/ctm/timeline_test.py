@@ -1,4 +1,4 @@
-"""Answers from a timeline: look-up, arithmetic, dates found in texts."""
+"""Answers from a timeline: look-up and arithmetic; accuracies of reports."""
 
 import msgspec
 import pytest
@@ -7,7 +7,6 @@ from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import judge, report, timeline
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax_datasets.ctm.periods import (
-  APPROXIMATE,
   ERA,
   EXACT,
   FIGURE,
@@ -85,16 +84,6 @@ def test_who_knows_nothing_says_what_is_most_frequent():
   assert answer((), "tou-a", f"由早到晚排列：{listed}。") == listed
 
 
-def test_which_questions_are_about_what_is_known():
-  relations = tuple(
-    msgspec.structs.replace(each, entity_id=each.entity)
-    for each in QUESTIONS["tic-a"].relations
-  )
-  question = msgspec.structs.replace(QUESTIONS["tic-a"], relations=relations)
-  assert timeline.TimelineAnswerer(KNOWN, PRIOR).knows(question)
-  assert not timeline.TimelineAnswerer(KNOWN[1:], PRIOR).knows(question)
-
-
 def test_prior_of_questions():
   prior = timeline.AnswerPrior.from_questions(QUESTIONS.values())
   # 明 is the answer of three of nine, 是 of four of seven, and 433 is the
@@ -102,23 +91,6 @@ def test_prior_of_questions():
   assert prior == timeline.AnswerPrior("明", True, 433)
   with pytest.raises(ValueError, match="no train question of PJ、TIC"):
     timeline.AnswerPrior.from_questions([QUESTIONS["edd-a"]])
-
-
-def test_dates_found_in_texts():
-  texts = [
-    ("夏，陳霸先與王僧辯戰。", 555),
-    ("陳霸先即皇帝位。", 557),
-    ("是歲大旱。", 300),
-    ("王僧辯卒。", 555),
-  ]
-  index = timeline.ChronicleIndex(texts)
-  years = index.search_years(["陈霸先", "王僧辩", "李白"])
-  assert years == [[555, 557], [555, 555], []]
-  names = [entity(name, RULER, "唐", 1, 2) for name in ("陈霸先", "李白")]
-  (found,) = index.date_entities(names)
-  (years,) = found.intervals
-  assert (found.periods, found.evidence) == (("六朝",), ())
-  assert (years.start, years.end, years.precision) == (525, 587, APPROXIMATE)
 
 
 @pytest.mark.slow

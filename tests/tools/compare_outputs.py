@@ -258,12 +258,11 @@ class Recorder:
 
   def record_ctm(self) -> None:
     """Tables of the questions and the game of dynasties."""
-    for name in ("ctm/qa", "ctm/ito", "chunqiutr/rebuilt", "zztj/rebuilt"):
+    for name in ("ctm/qa", "ctm/ito"):
       self.run(None, "build", name, self.data)
     commands = {
       "eras": ("qa", "--system=eras", self.data),
       "oracle": ("qa", "--system=oracle", self.data),
-      "chronicles": ("qa", "--system=chronicles", "--limit=400", self.data),
       "joint": ("ito", "--agent=joint", "--repeats=2", self.data),
       "knowing": ("ito", "--agent=knowing", self.data),
     }

@@ -7,9 +7,9 @@
   python -m ctd_jax.tasks.ctm judge --answers=ANSWERS.tsv --data=QUESTIONS.jsonl
   python -m ctd_jax.tasks.ctm report LOG... --workdir=runs/report
 
-qa     Answers questions. --system=eras knows the names of eras, dynasties and
-       years; chronicles finds the years of names in reign-dated texts; oracle
-       has the entity table; model asks a chat model, as does `inspect eval
+qa     Answers questions, ours or the authors' (--dataset=release).
+       --system=eras knows the names of eras, dynasties and years; oracle has
+       the entity table; model asks a chat model, as does `inspect eval
        ctd_jax/ctm`. The workdir gets results.json, report.md, a plot and logs.
 ito    Plays the Ito game. --agent is a guesser (random, elimination,
        permutation, joint), oracle, knowing (with --accuracy) or model, as does
@@ -39,7 +39,7 @@ from ctd_jax.utils import command_line, files
 SPLITS = ("train", "validation", "test", "all")
 TASKS = ("EDD", "PJ", "TOU", "RR", "SEC", "EEU", "TIC", "TES", "LSEC")
 MODEL = "model"  # system and agent that ask a chat model
-SYSTEMS = ("eras", "chronicles", "oracle", MODEL)
+SYSTEMS = ("eras", "oracle", MODEL)
 DATASETS = ("ours", "release")
 ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
 GUESSERS = ("random", "elimination", "permutation", "joint")
@@ -147,13 +147,6 @@ def define_qa_flags() -> None:
     "Texts for --arm=open_book: JSON lines with a field `text`. Default: the "
     "evidence of the entity table. Example: --gallery=corpus.jsonl",
   )
-  flags.DEFINE_list(
-    "chronicles",
-    ["chunqiutr/rebuilt", "zztj/rebuilt"],
-    "Data sets that --system=chronicles searches, separated by commas. "
-    "Default: chunqiutr/rebuilt,zztj/rebuilt. Example: "
-    "--chronicles=zztj/rebuilt",
-  )
 
 
 def answer_questions() -> None:
@@ -192,21 +185,12 @@ def answer_questions() -> None:
   source = values.data, values.data_dir
   questions = data_sources.load_questions(*source, values.split, values.task)
   answerer = qa.make_answerer(
-    values.system,
-    data_sources.load_questions(*source, "train"),
-    values.chronicles,
-    values.data_dir,
+    values.system, data_sources.load_questions(*source, "train")
   )
   graded = [
     (question, judge.judge_answer(question, answerer.answer(question)))
     for question in questions[: values.limit]
   ]
-  notes = {}
-  if values.system == "chronicles":
-    # The track open_book is fair only where the texts have the answer.
-    known = [verdict.correct for q, verdict in graded if answerer.knows(q)]
-    notes["questions whose names are all dated"] = len(known)
-    notes["of these right"] = sum(known)
   rows = report.make_result_rows(
     graded,
     dataset=data_sources.format_dataset_name(
@@ -219,7 +203,7 @@ def answer_questions() -> None:
     mode=judge.DIRECT,
     **_describe_run("qa", start),
   )
-  report.write_report(_workdir(), {values.system: (graded, notes)}, rows)
+  report.write_report(_workdir(), {values.system: (graded, {})}, rows)
 
 
 def define_ito_flags() -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 TRANSCRIPTS_FILE = "games.jsonl"
-INFORMED = ("oracle", "knowing")  # agents that know periods, all or some
 
 
 def make_agent(

@@ -12,20 +12,16 @@ import functools
 import random
 from collections.abc import Callable, Sequence
 
-from absl import logging
-
 from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import data_sources, timeline
-from ctd_jax_datasets import load
 from ctd_jax_datasets.ctm import question_drafts, repository
 from ctd_jax_datasets.ctm.periods import ERA
-from ctd_jax_datasets.ctm.schema import Entity, Question
+from ctd_jax_datasets.ctm.schema import Question
 
 ARMS = ("closed_book", "open_book", "facts", "distractor_facts")
 # System without a model -> its information track; that of a model is its arm.
 SYSTEM_TRACKS = {
   "eras": "closed_book",
-  "chronicles": "open_book",
   "oracle": "facts",
 }
 ContextProvider = Callable[[Question], Sequence[str]]
@@ -88,42 +84,20 @@ def choose_context(
 
 
 def make_answerer(
-  system: str,
-  train_questions: Sequence[Question],
-  chronicles: Sequence[str],
-  data_dir: str | None,
+  system: str, train_questions: Sequence[Question]
 ) -> timeline.TimelineAnswerer:
   """Returns a system that answers without a model.
 
   Args:
     system: name in `SYSTEM_TRACKS`.
     train_questions: questions of the train split, which give the prior.
-    chronicles: data sets that the system chronicles searches.
   """
-  entities = repository.load_entities()
   return timeline.TimelineAnswerer(
-    list(entities)
-    if system == "oracle"
-    else _date_entities(system, entities, chronicles, data_dir),
+    # Names of eras are in every dictionary.
+    [
+      e
+      for e in repository.load_entities()
+      if system == "oracle" or e.kind == ERA
+    ],
     timeline.AnswerPrior.from_questions(train_questions),
   )
-
-
-def _date_entities(
-  system: str,
-  entities: Sequence[Entity],
-  chronicles: Sequence[str],
-  data_dir: str | None,
-) -> list[Entity]:
-  """Returns the records of the names that eras or chronicles can date."""
-  # Names of eras are in every dictionary, so both systems know them.
-  known_entities = [entity for entity in entities if entity.kind == ERA]
-  if system == "chronicles":
-    index = timeline.ChronicleIndex.from_benchmarks(
-      load.load_benchmark(name, data_dir) for name in chronicles
-    )
-    known_entities += index.date_entities(
-      [entity for entity in entities if entity.kind != ERA]
-    )
-    logging.info("dated %d of %d names", len(known_entities), len(entities))
-  return known_entities

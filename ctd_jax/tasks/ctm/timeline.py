@@ -3,14 +3,8 @@
 It shows how far plain look-up and arithmetic get; compare the score of a model
 with that. Its knowledge is a list of entities: with `eras` only names of eras,
 besides dynasties and years in the question; with `oracle` the whole entity
-table, from which the questions are made, so that only reading is measured; with
-`chronicles` dates that `ChronicleIndex` retrieves by BM25 from texts whose
-months are known. Without knowledge the answer is the most frequent one of the
-train split.
-
-Only names that a chronicle writes are found: years 722-468 BCE and 220-502 CE
-for the Annals and 資治通鑑. A name that is mentioned long after its time, or
-shared by two people, is dated wrongly.
+table, from which the questions are made, so that only reading is measured.
+Without knowledge the answer is the most frequent one of the train split.
 """
 
 from __future__ import annotations
@@ -22,17 +16,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
-import numpy as np
 
-from ctd_jax.benchmark import benchmark as benchmark_lib
-from ctd_jax.benchmark.benchmark import Benchmark
-from ctd_jax.chronology import reigns
-from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import replies
-from ctd_jax.utils import output
 from ctd_jax_datasets.ctm import periods, repository, schema
 from ctd_jax_datasets.ctm.periods import (
-  APPROXIMATE,
   EDD,
   EEU,
   END,
@@ -49,90 +36,12 @@ from ctd_jax_datasets.ctm.periods import (
   TIC,
   TOU,
 )
-from ctd_jax_datasets.ctm.schema import Entity, Question, Relation, YearInterval
+from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
 
 TOP_K = 50  # records that are searched for a name
 _BATCH_SIZE = 64  # names scored at once
 MENTION_SENSE = "mention"  # sense of the intervals, cf. `YearInterval`
 _LIFE_MARGIN = 30  # years by which a life may exceed its mentions
-
-
-class ChronicleIndex:
-  """Index of dated texts, in Simplified script."""
-
-  def __init__(self, dated_texts: Iterable[tuple[str, int]]):
-    """Indexes pairs of a text and its year (historians': no year 0).
-
-    Raises:
-      ValueError: if there is no text.
-    """
-    self._records = [(replies.to_simplified(t), y) for t, y in dated_texts]
-    self._index = bm25.BM25([text for text, _ in self._records])
-
-  @classmethod
-  def from_benchmarks(cls, benchmarks: Iterable[Benchmark]) -> ChronicleIndex:
-    """Returns the index of the events of data sets."""
-    return cls(
-      # Astronomical years have a year 0.
-      (record.text, year if year > 0 else year - 1)
-      for benchmark in benchmarks
-      for record in benchmark.records
-      if record.kind == benchmark_lib.EVENT
-      for year in (reigns.astronomical_year_of(benchmark.timeline, record.key),)
-    )
-
-  def search_years(self, names: Sequence[str]) -> list[list[int]]:
-    """Returns for each name the sorted years of the records that contain it."""
-    years_by_name: list[list[int]] = []
-    for start in output.Progress(
-      range(0, len(names), _BATCH_SIZE), desc="names"
-    ):
-      batch = names[start : start + _BATCH_SIZE]
-      indices, _ = host_search.select_top_k(
-        self._index.score_queries(batch), TOP_K
-      )
-      years_by_name += [
-        sorted(
-          self._records[i][1]
-          for i in row
-          if i >= 0 and name in self._records[i][0]
-        )
-        for name, row in zip(batch, indices, strict=True)
-      ]
-    return years_by_name
-
-  def date_entities(self, entities: Sequence[Entity]) -> list[Entity]:
-    """Returns the found entities, with years and periods from the texts.
-
-    Only name and kind are taken from an entity. Names of one character are
-    left out, since they occur as words.
-    """
-    names = [replies.to_simplified(entity.name) for entity in entities]
-    return [
-      _make_dated_entity(entity, years)
-      for entity, years in zip(entities, self.search_years(names), strict=True)
-      if years and len(entity.name) > 1
-    ]
-
-
-def _make_dated_entity(entity: Entity, years: Sequence[int]) -> Entity:
-  """Returns a record made of the years in which a name occurs."""
-  main_label = periods.list_acceptable_labels(
-    int(np.sort(years)[len(years) // 2])
-  )[-1]
-  labels = periods.list_span_labels(years[0], years[-1])
-  first, last = years[0] - _LIFE_MARGIN, years[-1] + _LIFE_MARGIN
-  return msgspec.structs.replace(
-    entity,
-    intervals=(
-      YearInterval(
-        first or -1, last or 1, APPROXIMATE, "retrieved", MENTION_SENSE
-      ),
-    ),
-    periods=tuple(dict.fromkeys((main_label, *labels))),
-    place="",
-    evidence=(),
-  )
 
 
 # 「请从先秦、汉……中选出一个作答」 names all ten periods, not the answer.
@@ -204,7 +113,6 @@ class TimelineAnswerer:
     """
     self._prior = prior
     self._records = [e for e in entities if e.intervals and e.periods]
-    self._ids = {record.entity_id for record in self._records}
     # Names of one character are more often ordinary words.
     self._by_name = {
       replies.to_simplified(name): records
@@ -230,12 +138,6 @@ class TimelineAnswerer:
       _INSTRUCTION_PATTERN.sub("", question.question)
     )
     return self._rules[question.task](text)
-
-  def knows(self, question: Question) -> bool:
-    """Returns whether every entity of a question has a record."""
-    return all(
-      relation.entity_id in self._ids for relation in question.relations
-    )
 
   def _find_mentions(self, text: str) -> list[EntityMention]:
     """Returns the entities in a text, in order of their first mention."""
