@@ -205,8 +205,8 @@ def _read_intervals(
   else:
     sense = {RULER: "reign", ERA: "era", PLACE: "use", EVENT: "event"}[kind]
     checked = periods.split_checked(row)
-    differs = checked.differing if kind == ERA else ()
-    if kind in (EVENT, ERA) and (checked.not_given or differs):
+    differs = checked.differing if kind in (ERA, PLACE) else ()
+    if differs or (kind in (EVENT, ERA) and checked.not_given):
       precision = APPROXIMATE
     yield YearInterval(
       int(row["start"]), int(row["end"]), precision, source, sense
