@@ -192,7 +192,7 @@ class Grid:
         )
         training_config.validate(cell_config)
         evaluation_run.validate_evaluation(cell_config)
-        losses.make_loss(cell_config.loss)
+        losses.try_loss(cell_config.loss)
       except ValueError as error:
         raise ValueError(f"{cell.system or config}: {error}") from None
 

@@ -66,7 +66,7 @@ def train_and_evaluate(
       steps of the profile; the message names them.
   """
   evaluation_run.validate_evaluation(config)
-  losses.make_loss(config.loss)  # before a data set is built
+  losses.try_loss(config.loss)  # before a data set is built
   with devices.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
     ranker = dense.Ranker(experiment)

@@ -92,8 +92,11 @@ def _rank(experiment: Experiment, ranker: Ranker, params: Any) -> Run:
   gallery = {_TRAIN: is_train}
   if source == SELF:
     return ranker.rank_split(params, _TRAIN, gallery, depth)[0]
-  if source != BM25 and files.as_path(source).is_file():
+  path = files.as_path(source)
+  if source != BM25 and path.is_file():
     return runs.read_run(source, _TRAIN, _TRAIN)
+  if path.suffix in (".trec", ".run", ".txt", ".tsv"):
+    raise FileNotFoundError("no such file; expected a TREC run")
   queries = [query.text for query in benchmark.queries[_TRAIN]]
   texts = [record.text for record in benchmark.records]
   track, score_mode = bm25.TRACK, bm25.SCORE_MODE

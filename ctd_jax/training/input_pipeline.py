@@ -89,13 +89,23 @@ class Teacher:
       for number, query in enumerate(queries)
       for name, score in rankings.get(query.query_id, ())
     ]
+    # Margins are those of a positive: a query without one teaches none.
+    listed = [
+      {name for name, _ in rankings.get(query.query_id, ())}
+      for query in queries
+    ]
+    with_positive = sum(
+      not names.isdisjoint(query.positives)
+      for names, query in zip(listed, queries, strict=True)
+    )
     logging.info(
-      "%s scores %d pairs of %d of %d train queries; others have no part in "
-      "its loss",
+      "%s scores %d pairs of %d of %d train queries, and a positive of %d; "
+      "others have no part in its loss",
       path,
       len(pairs),
-      sum(query.query_id in rankings for query in queries),
+      sum(map(bool, listed)),
       len(queries),
+      with_positive,
     )
     numbers, scores = zip(*sorted(pairs), strict=True)
     return cls(

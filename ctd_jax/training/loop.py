@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import ml_collections
 import numpy as np
 from absl import logging
 
 from ctd_jax.benchmark.runs import Run
 from ctd_jax.models.dual_encoder import ENCODER
-from ctd_jax.training import devices, run_folder, train_step
+from ctd_jax.training import devices, losses, run_folder, train_step
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import speed as speed_lib
@@ -44,7 +45,7 @@ class RunRecord:
   of all parts add up.
   """
 
-  def __init__(self, workdir: Folder, seed: int):
+  def __init__(self, workdir: Folder, config: ml_collections.ConfigDict):
     """Starts the clock; reads the record of an earlier part, if any."""
     self._path = workdir / run_folder.TRAINING_FILE
     self._start_time = time.time()
@@ -52,12 +53,22 @@ class RunRecord:
       "command": files.command_line(),
       "commit": files.code_commit(),
       "seconds": 0.0,  # wall time of the training, without evaluation
-      "seeds": [seed],
+      "seeds": [config.seed],
       "environment": _describe_environment(),
     }
+    loss_hash = losses.hash_module(config.loss.module)
+    if loss_hash:
+      self._fields["loss_module_sha256"] = loss_hash
     # A resumed run: what it was begun with stays.
     if self._path.exists():
       self._fields |= json.loads(self._path.read_text())
+    if self._fields.get("loss_module_sha256", "") != loss_hash:
+      logging.warning(
+        "%s was begun with other code of config.loss.module=%s: its steps were "
+        "trained with that code; give another --workdir to train with this one",
+        workdir,
+        config.loss.module,
+      )
     self._previous_seconds = self._fields["seconds"]
 
   @property
@@ -222,6 +233,11 @@ class RunOutputs:
       len(norms),
       clipped,
     )
+    if not norms.any():
+      logging.warning(
+        "nothing was learned: the gradient was 0 in all these steps. A loss "
+        "with a teacher has no part of pairs that the teacher does not score"
+      )
 
   def stop_early(self, step: int) -> None:
     """Says why the run ends before its last step."""
@@ -262,7 +278,7 @@ def train(
   """
   config, total_steps = experiment.config, experiment.total_steps
   speed_lib.check_profile(profile, total_steps)
-  record = RunRecord(experiment.workdir, config.seed)  # the clock starts
+  record = RunRecord(experiment.workdir, config)  # the clock starts
   with contextlib.ExitStack() as stack:
     meter = SpeedMeter(speed_lib.find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))

@@ -21,7 +21,9 @@ Axes: B queries in a batch, H hard negatives a query, N = B * (1 + H) records.
 
 import abc
 import dataclasses
-import importlib
+import hashlib
+import importlib.util
+import inspect
 import os
 import pathlib
 import sys
@@ -33,6 +35,7 @@ import jax.numpy as jnp
 import ml_collections
 import msgspec
 import optax
+from absl import logging
 from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.training.config import suggest
@@ -126,10 +129,15 @@ def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
   """Returns the decorator that registers a loss and makes it a dataclass.
 
   Raises:
-    ValueError: if another loss has the name.
+    ValueError: if another loss has the name, or it is no subclass of `Loss`.
   """
 
-  def add(loss_type: type[Loss]) -> type[Loss]:
+  def add(loss_type: Any) -> type[Loss]:
+    if not (isinstance(loss_type, type) and issubclass(loss_type, Loss)):
+      raise ValueError(
+        f"@losses.register({name!r}) stands above {loss_type.__name__}, which "
+        "is no class of losses; write class NAME(losses.Loss) with __call__"
+      )
     if name in _losses:
       raise ValueError(
         f"two losses are registered as {name!r}, in "
@@ -196,6 +204,89 @@ def make_loss(section: ml_collections.ConfigDict) -> Loss:
     ) from None
 
 
+def try_loss(section: ml_collections.ConfigDict) -> None:
+  """Checks a run's loss before data is read; calls one of your own.
+
+  It is called with scores of four queries. An error in its code is raised as it
+  is, with a note.
+
+  Args:
+    section: `config.loss`.
+
+  Raises:
+    ValueError: see `make_loss`; or if the loss of the module is not one number,
+      or the loss or its gradient is not finite.
+  """
+  loss = make_loss(section)
+  name = type(loss).__name__
+  if not section.module:
+    return
+  logging.info("loss: %r of config.loss.module=%s", loss, section.module)
+  pairs = _make_trial_pairs(bool(section.teacher))
+  try:
+    inspect.signature(loss).bind(pairs)
+  except TypeError as error:
+    raise ValueError(
+      f"config.loss.module={section.module}: {name}.__call__ takes one "
+      f"argument, the pairs of a batch: def __call__(self, pairs); {error}"
+    ) from None
+
+  def compute(scores: jax.Array) -> jax.Array:
+    return loss(pairs._replace(scores=scores))
+
+  try:
+    shape = jax.eval_shape(compute, pairs.scores).shape
+    if shape:
+      raise ValueError(
+        f"config.loss.module={section.module}: {name} gives an array of shape "
+        f"{shape} for {len(pairs.scores)} queries; return one number, their "
+        "mean"
+      )
+    value, gradient = jax.jit(jax.value_and_grad(compute))(pairs.scores)
+  except Exception as error:
+    error.add_note(
+      f"config.loss.module={section.module}: {name} was called with the pairs "
+      f"of four queries. It declares TEACHER = {loss.TEACHER!r}; without a "
+      "teacher, pairs.teacher has no columns."
+    )
+    raise
+  for what, numbers in (("loss", value), ("gradient", gradient)):
+    if not jnp.isfinite(numbers).all():
+      raise ValueError(
+        f"config.loss.module={section.module}: the {what} of {name} is not "
+        "finite on four queries with random scores, where masked ones are "
+        f"{MASKED_LOGIT:g}; use jnp.where before, not after, a function that "
+        "has no value or no slope there, such as a root at 0"
+      )
+
+
+def _make_trial_pairs(has_teacher: bool) -> Pairs:
+  """Returns pairs of four queries with one hard negative each, one masked."""
+  keys = jax.random.split(jax.random.key(0), 2)
+  scores, teacher = (4 * jax.random.normal(key, (4, 8)) for key in keys)
+  drawn = jnp.eye(4, 8, dtype=bool)
+  valid = jnp.ones((4, 8), bool).at[0, 5].set(False)
+  is_taught = valid & (teacher > -2)
+  if not has_teacher:
+    teacher, is_taught = jnp.zeros((4, 0)), jnp.zeros((4, 0), bool)
+  return Pairs(
+    jnp.where(valid, scores, MASKED_LOGIT),
+    drawn.at[1, 0].set(True),
+    valid,
+    drawn | jnp.eye(4, 8, 4, dtype=bool),
+    jnp.where(is_taught, teacher, 0),
+    is_taught,
+  )
+
+
+def hash_module(module: str | None) -> str:
+  """Returns the SHA-256 of a module's file, "" without one."""
+  spec = importlib.util.find_spec(module) if module else None
+  if spec is None or not spec.has_location:
+    return ""
+  return hashlib.sha256(pathlib.Path(spec.origin).read_bytes()).hexdigest()
+
+
 def _import_losses(module: str) -> list[str]:
   """Returns the names that a module registers."""
   # The console script has its own folder on Python's path, not this one.
@@ -230,7 +321,8 @@ def _check_teacher(
   if teacher and loss_type.TEACHER == "unused":
     raise ValueError(
       f"config.loss.teacher={teacher}: the loss {name} reads no teacher's "
-      "scores; take one that does with config.loss.name"
+      "scores; take one that does with config.loss.name, or set "
+      'TEACHER = "required" in the class if it is yours'
     )
   if not teacher and loss_type.TEACHER == "required":
     raise ValueError(

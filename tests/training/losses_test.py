@@ -365,6 +365,12 @@ def make_loss(**fields):
   return losses.make_loss(section)
 
 
+def try_loss(**fields):
+  section = training_config.base_config().loss
+  section.update(fields)
+  losses.try_loss(section)
+
+
 def test_a_loss_of_a_module_is_found_with_its_options(folder):
   assert make_loss() == losses.Nce(reduction="sum_inside")
   nce = make_loss(name="nce", reduction="mean_outside")
@@ -405,6 +411,66 @@ def test_a_loss_of_a_module_is_found_with_its_options(folder):
 def test_wrong_losses_are_named(fields, message, folder):
   with pytest.raises(ValueError, match=re.escape(message)):
     make_loss(**fields)
+
+
+TRIAL = """
+import jax
+import jax.numpy as jnp
+from ctd_jax.training import losses
+
+{line}
+class Mine(losses.Loss):
+  TEACHER = "{teacher}"
+
+  def __call__(self, {arguments}):
+    return {value}
+"""
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"value": "pairs.scores.mean(1)"}, "an array of shape (4,) for 4 queries"),
+    ({"value": "pairs.scores.mean() * jnp.nan"}, "the loss of Mine is not"),
+    (
+      {"value": "jnp.sqrt(jnp.diagonal(pairs.scores) * 0).sum()"},
+      "the gradient of Mine is not finite",
+    ),
+    ({"arguments": "scores, labels"}, "takes one argument, the pairs"),
+    (
+      {"line": "@losses.register('f')\ndef f(pairs): ..."},
+      "stands above f, which is no class of losses",
+    ),
+  ],
+)
+def test_a_wrong_loss_is_found_before_data(fields, message, folder):
+  defaults = {
+    "line": "@losses.register('trial')",
+    "teacher": "unused",
+    "arguments": "pairs",
+    "value": "jax.nn.relu(pairs.scores).mean()",
+  }
+  (folder / "mine.py").write_text(TRIAL.format(**defaults | fields))
+  with pytest.raises(ValueError, match=re.escape(message)):
+    try_loss(module="mine")
+
+
+def test_code_that_fails_says_what_it_was_called_with(folder):
+  code = TRIAL.format(
+    line="@losses.register('trial')",
+    teacher="optional",
+    arguments="pairs",
+    value="(pairs.scores - pairs.teacher).mean()",
+  )
+  (folder / "mine.py").write_text(code)
+  with pytest.raises(TypeError) as failure:
+    try_loss(module="mine")
+  assert any("TEACHER = 'optional'" in n for n in failure.value.__notes__)
+  (folder / "run.trec").touch()
+  try_loss(module="mine", teacher="run.trec")
+  before = losses.hash_module("mine")
+  (folder / "mine.py").write_text(code + "\n")
+  assert losses.hash_module("mine") not in ("", before)
 
 
 def test_an_error_inside_a_module_is_its_own(folder):
