@@ -383,7 +383,7 @@ def _report_logs(logs: Sequence, published: Sequence = ()) -> None:
     raise ValueError(
       f"logs of {', '.join(sorted(names))}: should be of ctm, or one of ito"
     )
-  runs, rows = {}, []
+  runs, rows, settings = {}, [], set()
   for log in logs:
     graded = report.read_log(log)
     # Two logs of one model, e.g. of two arms, are told apart by their number.
@@ -393,9 +393,11 @@ def _report_logs(logs: Sequence, published: Sequence = ()) -> None:
     runs[name] = graded, report.describe_log(log)
     fields = report.describe_run(log, graded)
     new_rows = report.make_result_rows(graded, **fields)
-    # Of one setting, e.g. of two days: no cell of a table has two figures.
-    if any(row.command == fields["command"] for row in rows):
+    # No cell of a table has two figures.
+    setting = [fields[n] for n in ("dataset", "track", "mode", "score_mode")]
+    if (*setting, log.eval.model) in settings:
       new_rows = [dataclasses.replace(row, system=name) for row in new_rows]
+    settings.add((*setting, log.eval.model))
     rows += new_rows
   report.write_report(_workdir(), runs, rows, published)
 

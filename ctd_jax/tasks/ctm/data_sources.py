@@ -67,9 +67,12 @@ def load_release(
     )
   questions, notes = released.read_released_questions(folder)
   print(f"{folder}\n{notes.format_table()}", file=sys.stderr)
-  counts = (released.BY_RULES, released.BY_MODEL, released.UNREADABLE_RECORDS)
-  return _select_questions(questions, f"sources={folder}", split, tasks), {
-    name: notes.facts[name] for name in counts
+  selected = _select_questions(questions, f"sources={folder}", split, tasks)
+  num_texts = sum(isinstance(q.gold, schema.TextGold) for q in selected)
+  return selected, {
+    released.BY_RULES: len(selected) - num_texts,
+    released.BY_MODEL: num_texts,
+    released.UNREADABLE_RECORDS: notes.facts[released.UNREADABLE_RECORDS],
   }
 
 
