@@ -255,12 +255,12 @@ def test_the_authors_files(tmp_path, capsys):
   released_test.write(tmp_path, *forms, {"type": "PJ"})
   answers = {fields["question"]: fields["answer"] for fields in forms}
 
-  def ask(who, prompts="ours", grader=None, vote="1"):
+  def ask(who, prompts="ours", grader=None):
     task = inspect_tasks.ctm(
       dataset="release", sources=str(tmp_path), judge=who, prompts=prompts
     )
     answer = mock(lambda system, user: answers[user.split("问题：")[1]])
-    votes = mock(lambda *texts: f'{{"评估结果": {vote}}}')
+    votes = mock(lambda *texts: '{"评估结果": 1}')
     log = chat.run_task(task, answer, tmp_path, grader and votes)
     graded = report.read_log(log)
     assert all(verdict.correct for _, verdict in graded)
@@ -273,8 +273,9 @@ def test_the_authors_files(tmp_path, capsys):
   assert group.metrics["all"].value == 1
   told = "rules; by rules 3, by a model 0, not graded 6"
   assert fields["score_mode"] == told
-  # A vote that cannot be read grades nothing.
-  assert ask("undecided", grader=True, vote="2")[1] == 3
+  # Votes that cannot be read grade nothing.
+  open_verdict = judge.AnswerVerdict(False, judge.UNGRADED)
+  assert grading.count_votes([None] * 3, open_verdict).source == judge.UNGRADED
   published = results.read_result_rows(
     GOLDEN.parent / "results" / "published_ctm.json"
   )
