@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from absl import logging
 from etils import epath
 
 if TYPE_CHECKING:
@@ -281,14 +282,13 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 def read_csv_rows(
-  path: str | os.PathLike,
-  row_type: type[Row],
-  delimiter: str = ",",
-  strip_cells: bool = True,
+  path: str | os.PathLike, row_type: type[Row], delimiter: str = ","
 ) -> Iterator[tuple[int, Row]]:
   """Yields (line number, row) of a CSV file with a header.
 
-  An empty cell is None. Columns that are not fields of the struct are ignored.
+  An empty cell is None. A field with a default needs no column. Columns that
+  are not fields are ignored; if columns may be left out, the log lists them:
+  one may be misspelt.
 
   Args:
     row_type: msgspec struct; cells are converted to its fields' types.
@@ -296,42 +296,46 @@ def read_csv_rows(
   Raises:
     ValueError: if a cell is wrong; the message names file, line and column.
   """
-  columns = row_type.__struct_encode_fields__
   types = typing.get_type_hints(row_type)  # without the bounds of `Annotated`
+  fields = msgspec.structs.fields(row_type)
   numbers = [
     field.encode_name
-    for field in msgspec.structs.fields(row_type)
+    for field in fields
     if float in (types[field.name], *typing.get_args(types[field.name]))
   ]
-  with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
-    reader = csv.DictReader(
-      file, delimiter=delimiter, skipinitialspace=strip_cells
-    )
-    header = reader.fieldnames or ()
-    missing = [name for name in columns if name not in header]
+  required = [field.encode_name for field in fields if field.required]
+  optional = [field.encode_name for field in fields if not field.required]
+  text = read_text(path).removeprefix("\ufeff")
+  reader = csv.DictReader(
+    io.StringIO(text), delimiter=delimiter, skipinitialspace=True
+  )
+  try:
+    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+    columns = [n for n in (*required, *optional) if n in reader.fieldnames]
+    missing = [name for name in required if name not in columns]
     if missing:
       raise ValueError(
         f"{path}:1: no column {', '.join(missing)}; expected the header "
-        f"{delimiter.join(columns)}"
+        f"{delimiter.join(required)}"
+        + (f" and, if you have them, {', '.join(optional)}" * bool(optional))
+        + f"; the file has {', '.join(reader.fieldnames) or 'none'}"
       )
+    unread = [name for name in reader.fieldnames if name not in columns]
+    if optional and unread:
+      logging.info("%s: columns not read: %s", path, ", ".join(unread))
     for cells in reader:
       # DictReader files surplus cells under None and fills missing ones with
       # it; a text with an unquoted comma is the usual reason.
       if None in cells or None in cells.values():
         raise ValueError(
-          f"{path}:{reader.line_num}: expected {len(header)} columns; quote "
-          "cells that hold a comma"
+          f"{path}:{reader.line_num}: expected {len(reader.fieldnames)} "
+          "columns; quote cells that hold a comma"
         )
-      cells = {
-        name: (cells[name].strip() if strip_cells else cells[name])
-        if cells[name].strip()
-        else None
-        for name in columns
-      }
+      cells = {name: cells[name].strip() or None for name in columns}
       values = dict(cells)
       for name in numbers:
         # msgspec reads numbers as JSON has them: neither .5 nor 5. nor +5.
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(KeyError, TypeError, ValueError):
           values[name] = float(cells[name])
       try:
         row = msgspec.convert(values, row_type, strict=False)
@@ -339,6 +343,11 @@ def read_csv_rows(
         message = _describe_error(error, cells)
         raise ValueError(f"{path}:{reader.line_num}: {message}") from None
       yield reader.line_num, row
+  except csv.Error as error:  # a cell without end, or a NUL
+    raise ValueError(
+      f"{path}: after line {reader.line_num}: {error}; is there a quotation "
+      "mark that is never closed?"
+    ) from None
 
 
 def _describe_error(

@@ -16,20 +16,21 @@ their ids, so a statement keeps its place when others are added.
 """
 
 import collections
-import csv
 import hashlib
-import io
 import os
 import pathlib
 import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 from absl import logging
 
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import (
   AXES,
+  LOG_BASE,
   SPLITS,
   TARGETS,
   Sample,
@@ -37,8 +38,16 @@ from ctd_jax_datasets.chronocept.sample_records import (
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
 
-_REQUIRED = ("text", *TARGETS)
-_OPTIONAL = ("id", "split", "log_base", *AXES)
+# A row of a CSV file.
+_Row = msgspec.defstruct(
+  "_Row",
+  [
+    ("text", str),
+    *((target, float) for target in TARGETS),
+    *((name, str | None, None) for name in ("id", "split", *AXES)),
+    ("log_base", float | None, None),
+  ],
+)
 _MIN_SPLIT_SIZE = 2  # correlations need two statements
 _SHARES = {"validation": 0.2, "test": 0.1}  # of a file without splits
 # (place, split or "", record in the published schema).
@@ -55,10 +64,11 @@ def read_annotated_file(path: str | os.PathLike) -> dict[str, list[Sample]]:
   path = pathlib.Path(path).expanduser()
   if not path.is_file():
     raise FileNotFoundError(f"{path}: no such file")
+  is_csv = path.suffix.lower() == ".csv"
+  placed = _read_csv(path) if is_csv else []
   with source_files.reading(path):
-    text = source_files.decode_utf8(path.read_bytes()).removeprefix("\ufeff")
-    read = _read_csv if path.suffix.lower() == ".csv" else _read_json
-    placed = list(read(text))
+    if not is_csv:
+      placed = list(_read_json(source_files.decode_utf8(path.read_bytes())))
     if not placed:
       raise SourceError("no annotated statement in the file")
     samples: dict[str, Sample] = {}
@@ -75,6 +85,11 @@ def read_annotated_file(path: str | os.PathLike) -> dict[str, list[Sample]]:
       samples[sample.sample_id] = sample
       split_by_id[sample.sample_id] = split
   if not placed[0][1]:
+    if len(samples) < _MIN_SPLIT_SIZE * len(SPLITS):
+      raise SourceError(
+        f"{path}: {len(samples)} statements; expected at least "
+        f"{_MIN_SPLIT_SIZE * len(SPLITS)}, two for each of {', '.join(SPLITS)}"
+      )
     split_by_id = _divide(list(samples))
     sizes = dict(collections.Counter(split_by_id.values()))
     logging.info(
@@ -101,63 +116,50 @@ def _divide(sample_ids: list[str]) -> dict[str, str]:
   return split_by_id
 
 
-def _read_csv(text: str) -> Iterator[_PlacedRecord]:
-  """Yields the records of a CSV table."""
-  reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
-  header = [name.strip() for name in reader.fieldnames or ()]
-  missing = [name for name in _REQUIRED if name not in header]
-  if missing:
-    raise SourceError(
-      f"line 1: no column {', '.join(missing)}; expected "
-      f"{', '.join(_REQUIRED)} and, if you have them, {', '.join(_OPTIONAL)}"
+def _read_csv(path: pathlib.Path) -> list[_PlacedRecord]:
+  """Returns the records of a CSV table."""
+  try:
+    rows = list(files.read_csv_rows(path, _Row))
+  except ValueError as error:
+    raise SourceError(str(error)) from None
+  return [
+    (
+      f"line {line}",
+      row.split or "",
+      _make_record(
+        row.id or f"row{number}",
+        row.text,
+        {name: getattr(row, name) for name in TARGETS},
+        {axis: getattr(row, axis) or "" for axis in AXES},
+        LOG_BASE if row.log_base is None else row.log_base,
+      ),
     )
-  unread = [name for name in header if name not in (*_REQUIRED, *_OPTIONAL)]
-  if unread:
-    logging.warning("columns that are not read: %s", ", ".join(unread))
-  reader.fieldnames = header
-  for number, row in enumerate(reader, start=1):
-    place = f"line {reader.line_num}"
-    if None in row or None in row.values():
-      raise SourceError(
-        f"{place}: expected {len(header)} columns; quote cells with a comma"
-      )
-    cells = {name: cell.strip() for name, cell in row.items()}
-    base = {"log_base": cells["log_base"]} if cells.get("log_base") else {}
-    yield (
-      place,
-      cells.get("split", ""),
-      _make_record(cells.get("id") or f"row{number}", cells, cells, base),
-    )
+    for number, (line, row) in enumerate(rows, start=1)
+  ]
 
 
 def _make_record(
   sample_id: str,
-  values: Mapping[str, Any],
-  axes: Mapping[str, str],
-  base: Mapping[str, Any],
+  text: str,
+  targets: Mapping[str, float],
+  text_by_axis: Mapping[str, str],
+  log_base: float = LOG_BASE,
 ) -> dict[str, Any]:
-  """Returns a record in the published schema, numbers as numbers."""
+  """Returns a record in the published schema."""
   return {
     "_id": sample_id,
-    "parent_text": values["text"],
-    "axes": {f"{axis}_axis": axes.get(axis, "") for axis in AXES},
-    "target_values": {name: _to_number(values[name]) for name in TARGETS},
-    **{name: _to_number(value) for name, value in base.items()},
+    "parent_text": text,
+    "axes": {f"{axis}_axis": text_by_axis[axis] for axis in AXES},
+    "target_values": targets,
+    "log_base": log_base,
   }
-
-
-def _to_number(value: Any) -> Any:
-  """Returns a number; what is none is left for the schema to refuse."""
-  try:
-    return float(value)
-  except (TypeError, ValueError):
-    return value
 
 
 def _read_json(text: str) -> Iterator[_PlacedRecord]:
   """Yields the records of a JSON list."""
   num_skipped = 0
-  for place, value in sample_records.iterate_records(text):
+  records = sample_records.iterate_records(text.removeprefix("\ufeff"))
+  for place, value in records:
     if not isinstance(value, dict) or "annotations" not in value:
       value = dict(value) if isinstance(value, dict) else value
       split = value.pop("split", "") if isinstance(value, dict) else ""
@@ -213,6 +215,4 @@ def _read_task(task: Mapping[str, Any]) -> dict[str, Any] | None:
     axis: " ".join(text for _, text in sorted(found))
     for axis, found in segments.items()
   }
-  return _make_record(
-    str(task["id"]), {"text": task["data"]["text"], **means}, axes, {}
-  )
+  return _make_record(str(task["id"]), task["data"]["text"], means, axes)

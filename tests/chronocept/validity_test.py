@@ -142,7 +142,8 @@ def test_bad_input_of_the_command_is_named(workdir, tmp_path, monkeypatch):
     ((), {}, "give statements as arguments or a file with --input"),
     (("",), {}, "an argument is empty"),
     (("x",), {"input": "y"}, "one of the two"),
-    (("x",), {"out": "curves.xlsx"}, "ends in .csv or .jsonl"),
+    (("x",), {"out": "curves.xlsx"}, "out.* ends in .csv or .jsonl"),
+    (("x",), {"plot": "curves.pdf"}, "plot.* ends in .png"),
     (("x",), {}, "nowhere: no such folder.*train a model on statements"),
     (("x",), {"model": str(tmp_path)}, "no config of a run; train one"),
     (
@@ -151,8 +152,12 @@ def test_bad_input_of_the_command_is_named(workdir, tmp_path, monkeypatch):
       "json: not the config of conf",
     ),
     ((), {"input": str(tmp_path / "none")}, "none: no such file"),
-    ((), {"input": str(table)}, "no column text; there are a, b: name one"),
-    ((), {"input": str(table), "column": "b"}, "in.csv:2: expected 2 columns"),
+    (
+      (),
+      {"input": str(table)},
+      "no column text; .*the file has a, b .--column=text",
+    ),
+    ((), {"input": str(table), "column": "b"}, "in.csv:2: b is empty"),
     ((), {"input": str(tmp_path / "empty.txt")}, "no statement in the file"),
   ):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
@@ -239,14 +244,18 @@ def test_own_statements_are_divided_or_have_splits(tmp_path):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("", ":1: no column text, location, scale, skewness; expected text,"),
+    ("", ":1: no column text, location, scale, skewness; expected the head"),
     ("id,text\n", ":1: no column location, scale, skewness; expected"),
     (HEADER, "no annotated statement"),
+    (
+      HEADER + "\na,A,1,2,1" + "\nb,B,1,2,1",
+      "2 statements; expected at least 6, two for each of train, validation",
+    ),
     (f"{HEADER}\na,It is.,1,0,0", ":2: .*scale: .* > 0.0; it is 0"),
-    (f"{HEADER}\na,It is.,1,2,high", '2: .*skewness: .*it is "high"'),
-    (f"{HEADER}\na,It is.,,2,1", '2: .*location: .*it is ""'),
+    (f"{HEADER}\na,It is.,1,2,high", ":2: skewness='high': Expected `float`"),
+    (f"{HEADER}\na,It is.,,2,1", ":2: location is empty"),
     (f"{HEADER}\na,It, is.,1,2,1", ":2: expected 5 columns; quote"),
-    (f"{HEADER}\na,,1,2,1", ":2: .*parent_text"),
+    (f"{HEADER}\na,,1,2,1", ":2: text is empty"),
     (f"{HEADER}\na,A,1,2,1\na,B,1,2,1", ":3: the id a occurs twice"),
     (f"{HEADER},split\na,A,1,2,1,dev", ":2: split='dev'; expected train"),
   ],

@@ -17,13 +17,13 @@ output says so.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from absl import flags, logging
 
 from ctd_jax.utils import command_line, files, output
@@ -60,33 +60,39 @@ def read_statements(
   """
   if not path.is_file():
     raise FileNotFoundError(f"--input={path}: no such file")
-  lines = files.read_text(path).removeprefix("\ufeff").splitlines(True)
-  if path.suffix.lower() != ".csv":
+  if path.suffix.lower() == ".csv":
+    texts, axes = _read_table(path, column)
+  else:
+    lines = files.read_text(path).removeprefix("\ufeff").splitlines()
     texts = [line.strip() for line in lines if line.strip()]
     axes = [{} for _ in texts]
-  else:
-    from ctd_jax_datasets.chronocept.sample_records import AXES
-
-    reader = csv.DictReader(lines)
-    if column not in (reader.fieldnames or ()):
-      raise ValueError(
-        f"--input={path}: no column {column}; there are "
-        f"{', '.join(reader.fieldnames or ['none'])}: name one with --column"
-      )
-    rows = [(reader.line_num, row) for row in reader]
-    for line, row in rows:
-      if None in row or None in row.values() or not row[column].strip():
-        raise ValueError(
-          f"{path}:{line}: expected {len(reader.fieldnames)} columns and a "
-          f"text in {column}; quote cells with a comma"
-        )
-    texts = [row[column].strip() for _, row in rows]
-    axes = [
-      {axis: row[axis] for axis in AXES if row.get(axis)} for _, row in rows
-    ]
   if not texts:
     raise ValueError(f"--input={path}: no statement in the file")
   return texts, axes
+
+
+def _read_table(
+  path: pathlib.Path, column: str
+) -> tuple[list[str], list[dict[str, str]]]:
+  """Returns the statements of a CSV file, and the segments of each by axis."""
+  from ctd_jax_datasets.chronocept.sample_records import AXES
+
+  row_type = msgspec.defstruct(
+    "Statement",
+    [
+      ("statement", str, msgspec.field(name=column)),
+      *((axis, str | None, None) for axis in AXES if axis != column),
+    ],
+  )
+  try:
+    rows = [row for _, row in files.read_csv_rows(path, row_type)]
+  except ValueError as error:
+    raise ValueError(f"--input={error} (--column={column})") from None
+  axes = [
+    {axis: text for axis in AXES if (text := getattr(row, axis, None))}
+    for row in rows
+  ]
+  return [row.statement for row in rows], axes
 
 
 def make_row(curve: ValidityCurve, trained_on: str) -> dict[str, str | float]:
@@ -150,12 +156,18 @@ def main(arguments: list[str]) -> None:
       "give statements as arguments or a file with --input, one of the two; "
       'example: ctd-jax validity "The shop is closed until Monday."'
     )
-  out = pathlib.Path(values.out).expanduser() if values.out else None
-  if out and out.suffix.lower() not in _TABLE_SUFFIXES:
-    raise ValueError(
-      f"--out={out}: expected a name that ends in "
-      f"{' or '.join(_TABLE_SUFFIXES)}"
-    )
+  out, plot = (
+    pathlib.Path(value).expanduser() if value else None
+    for value in (values.out, values.plot)
+  )
+  for flag, path, suffixes in (
+    ("out", out, _TABLE_SUFFIXES),
+    ("plot", plot, (".png",)),
+  ):
+    if path and path.suffix.lower() not in suffixes:
+      raise ValueError(
+        f"--{flag}={path}: expected a name that ends in {' or '.join(suffixes)}"
+      )
   texts, axes = (
     read_statements(pathlib.Path(values.input).expanduser(), values.column)
     if values.input
@@ -193,10 +205,9 @@ def main(arguments: list[str]) -> None:
   else:
     for curve in curves:
       print(f"{curve.text}\n  {curve.describe()} (trained on {trained_on})")
-  if values.plot:
-    figure = plot_curves(curves[:_MAX_PANELS], warning)
-    output.write_figure(pathlib.Path(values.plot).expanduser(), figure)
-    print(f"{values.plot}: {len(curves[:_MAX_PANELS])} of {len(curves)} curves")
+  if plot:
+    output.write_figure(plot, plot_curves(curves[:_MAX_PANELS], warning))
+    print(f"{plot}: {len(curves[:_MAX_PANELS])} of {len(curves)} curves")
 
 
 if __name__ == "__main__":
@@ -240,7 +251,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "plot",
     None,
-    "Picture to write: the curves of the first 12 statements. "
+    "PNG picture to write: the curves of the first 12 statements. "
     "Example: --plot=curves.png",
   )
   command_line.run_main(main, required=(), takes_arguments=True)
