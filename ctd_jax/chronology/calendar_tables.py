@@ -103,7 +103,6 @@ class Era:
   first_year: int  # astronomical year of 元年
   years: int  # number of the last year that began
   first_month: int  # month in which the count began, 1-12
-  first_month_is_leap: bool  # whether that is an intercalary one
 
   @property
   def state(self) -> str:
@@ -184,7 +183,7 @@ def load_eras() -> tuple[Era, ...]:
     number, polity, ruler, name, spellings, stream, *numbers, label = row
     if polity not in polities or (ruler and ruler not in rulers):
       raise ValueError(f"{location}: no polity {polity!r} or ruler {ruler!r}")
-    (month, is_leap), *_ = zip(*_parse_runs(label, location), strict=True)
+    (month, _), *_ = zip(*_parse_runs(label, location), strict=True)
     eras.append(
       Era(
         number,
@@ -195,7 +194,6 @@ def load_eras() -> tuple[Era, ...]:
         stream,
         *map(int, numbers),
         first_month=month,
-        first_month_is_leap=is_leap,
       )
     )
   return tuple(eras)

@@ -17,7 +17,8 @@ from rich import box, console, padding, table
 from rich.text import Text
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import calendars, certainty_levels
+from ctd_jax.index import calendars, date_levels
+from ctd_jax.index.date_levels import SureDate
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
@@ -76,18 +77,6 @@ class Understanding:
   words: tuple[str, ...] = ()  # phrases to find
   day: str | None = None  # sexagenary day, such as 甲子
   readings: tuple[Reading, ...] = ()  # meanings that the question leaves open
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SureDate:
-  """The narrowest time of a date that is sure enough to be named."""
-
-  level: str  # one of `date_levels.LEVELS`
-  first: int  # ordinal of the first month, -1 if nothing is sure
-  last: int  # ordinal of the last month
-  name: str  # such as 魯僖公二十六年秋
-  common_era: str  # its years
-  probability: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -517,7 +506,7 @@ def _describe_date(date: RecordDate) -> Text:
   text = Text(sure.name)
   if sure.common_era not in sure.name:
     text.append(f"\n{sure.common_era}", "dim")
-  if date.probability < certainty_levels.ALMOST:
+  if date.probability < date_levels.ALMOST:
     chance, spans = format_chance(sure.probability), date.credible_90
     text.append(f"\n{chance}; 90 %: {format_spans(spans)}", "dim")
   return text

@@ -31,12 +31,12 @@ from ctd_jax.dating.experts import date_features
 from ctd_jax.index import (
   answers,
   calendars,
-  certainty_levels,
   database,
   date_levels,
   ranking,
 )
-from ctd_jax.index.answers import AnswerRecord, RecordDate, Span, SureDate
+from ctd_jax.index.answers import AnswerRecord, RecordDate, Span
+from ctd_jax.index.date_levels import SureDate
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.utils import notes
@@ -111,14 +111,14 @@ def _describe_date(
   sure = find_sure_date(index, record.row)
   if sure.name:
     chance = answers.format_chance(sure.probability)
-    is_sure = sure.probability >= certainty_levels.ALMOST
+    is_sure = sure.probability >= date_levels.ALMOST
     return sure.name if is_sure else f"{sure.name}, p {chance}"
   if year_mass >= MIN_YEAR_MASS:
     return Note("problem.text.year", chance=answers.format_chance(year_mass))
   return Note("problem.text.unsure")
 
 
-def find_sure_date(index: IndexFolder, row: int) -> answers.SureDate:
+def find_sure_date(index: IndexFolder, row: int) -> SureDate:
   """Returns the narrowest time of a record that is sure enough to be named."""
   work = index.work_of(row)
   arrays, position = index.posteriors_of(work).arrays, row - work.first_row
@@ -546,7 +546,7 @@ def _find_neighbours(
         work.rows[0],
         work.rows[-1],
         database.HEADING,
-        certainty_levels.ALMOST,
+        date_levels.ALMOST,
         len(index.calendar),
       ),
     ).fetchone()

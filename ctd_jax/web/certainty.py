@@ -6,7 +6,7 @@ from typing import Any
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import western
-from ctd_jax.index import certainty_levels, date_levels
+from ctd_jax.index import date_levels
 from ctd_jax.index.answers import PassageDate, RecordDate
 from ctd_jax.web.served_index import ServedIndex
 
@@ -38,7 +38,7 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
     return ToldDate(month["name"], "", "", "sure.outside", {})
   sure = date.sure
   if sure.level == date_levels.MONTH:
-    code = f"sure.month.{certainty_levels.find_degree(chance)}"
+    code = f"sure.month.{date_levels.find_degree(chance)}"
     if isinstance(date, RecordDate) and date.is_fixed:
       code = "sure.reader"
     elif isinstance(date, RecordDate) and date.known is not None:
@@ -47,7 +47,7 @@ def tell_date(served: ServedIndex, date: RecordDate | PassageDate) -> ToldDate:
     path = f"/month/{sure.first}"
     return ToldDate(month["name"], date.common_era, path, code, names)
   if sure.level in (date_levels.SEASON, date_levels.YEAR):
-    degree = certainty_levels.find_degree(sure.probability)
+    degree = date_levels.find_degree(sure.probability)
     code = f"sure.{sure.level}.{degree}"
     path = f"/year/{sure.first}"
     return ToldDate(sure.name, sure.common_era, path, code, {})
@@ -82,7 +82,7 @@ def number_month(served: ServedIndex, month: dict[str, Any]) -> tuple[str, ...]:
 
 def find_degree(chance: float) -> str:
   """Returns the code of how sure a time with a probability is."""
-  return f"sure.{certainty_levels.find_degree(chance)}"
+  return f"sure.{date_levels.find_degree(chance)}"
 
 
 def list_reasons(reasons: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, Int32, UInt8
 
 from ctd_jax.index import database
-from ctd_jax.index.certainty_levels import ALMOST, EVEN
+from ctd_jax.index.date_levels import ALMOST, EVEN
 from ctd_jax.index.ranking import Ranking
 from ctd_jax.web import queries, timeline
 from ctd_jax.web.queries import PageQuery

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.index import calendars, database, events, record_answers
-from ctd_jax.index.certainty_levels import EVEN
+from ctd_jax.index.date_levels import EVEN
 from ctd_jax.web import corrections, rendering
 from ctd_jax.web.requests import PageError, endpoint
 from ctd_jax.web.served_index import ServedIndex

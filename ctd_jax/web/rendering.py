@@ -35,8 +35,8 @@ from ctd_jax.index import (
   answer_files,
   answers,
   calendars,
-  certainty_levels,
   charts,
+  date_levels,
   ranking,
 )
 from ctd_jax.index.answers import clean
@@ -360,7 +360,7 @@ def _environment() -> jinja2.Environment:
   }
   environment.globals |= {
     "degree": certainty.find_degree,
-    "almost": certainty_levels.ALMOST,
+    "almost": date_levels.ALMOST,
     "list_reasons": certainty.list_reasons,
     "static": link_static,
     "split_marks": split_marks,

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from ctd_jax.index import asking, calendars, charts, matches
 from ctd_jax.index.answers import Answer, AnswerRecord, RecordDate, Span
-from ctd_jax.index.certainty_levels import ALMOST, EVEN, POSSIBLE
+from ctd_jax.index.date_levels import ALMOST, EVEN, POSSIBLE
 from ctd_jax.index.question_calendar import PASSAGE, Question
 from ctd_jax.web import (
   corrections,
