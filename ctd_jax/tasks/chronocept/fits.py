@@ -367,20 +367,23 @@ def fit_from_starts(
   )
 
 
-class _MinutesPoint(msgspec.Struct):
+class _Point(msgspec.Struct):
   """A row of the table of points."""
 
   curve: str
-  time: Annotated[float, msgspec.Meta(gt=0)] = msgspec.field(name="minutes")
   validity: Annotated[float, msgspec.Meta(ge=0, le=1)]
+  minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
+  log_time: float | None = None
 
-
-class _LogTimePoint(msgspec.Struct):
-  """A row of a table whose times are logarithms."""
-
-  curve: str
-  time: float = msgspec.field(name="log_time")
-  validity: Annotated[float, msgspec.Meta(ge=0, le=1)]
+  def __post_init__(self):
+    """Raises ValueError unless there is one finite time."""
+    if (self.minutes is None) == (self.log_time is None):
+      raise ValueError("expected minutes or log_time, one of the two")
+    if not math.isfinite(self.minutes or self.log_time or 0.0):
+      raise ValueError(
+        "expected finite numbers; a statement that holds for ever has no point "
+        "on this axis"
+      )
 
 
 def read_points(path: pathlib.Path, base: float) -> CurvePoints:
@@ -396,27 +399,16 @@ def read_points(path: pathlib.Path, base: float) -> CurvePoints:
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")
-  header = path.read_text("utf-8-sig").partition("\n")[0].strip()
-  columns = [name.strip(' "') for name in header.split(",")]
-  if ("minutes" in columns) == ("log_time" in columns):
-    raise ValueError(
-      f"--points={path}:1: columns are {header or 'none'}; expected curve, "
-      "minutes or log_time, and validity"
-    )
-  is_log = "log_time" in columns
-  rows = files.read_csv_rows(path, _LogTimePoint if is_log else _MinutesPoint)
   points_by_curve: dict[str, dict[float, float]] = {}
-  for line, row in rows:
-    location = f"{path}:{line} ({row.curve})"
-    if not math.isfinite(row.time + row.validity):
-      raise ValueError(
-        f"{location}: expected finite numbers; a statement that holds for ever "
-        "has no point on this axis"
-      )
-    x = row.time if is_log else math.log(row.time) / math.log(base)
+  for line, row in files.read_csv_rows(path, _Point):
+    x = row.log_time
+    if row.minutes is not None:
+      x = math.log(row.minutes) / math.log(base)
     points = points_by_curve.setdefault(row.curve, {})
     if x in points:
-      raise ValueError(f"{location}: the curve has this time already")
+      raise ValueError(
+        f"{path}:{line} ({row.curve}): the curve has this time already"
+      )
     points[x] = row.validity
   if not points_by_curve:
     raise ValueError(f"--points={path}: no point")

@@ -224,16 +224,11 @@ def format_predictions(
 
 TRUTH_COLOUR, PREDICTED_COLOUR = output.COLOURS[0], output.COLOURS[5]
 NEUTRAL_COLOUR = "0.6"
-# Minutes -> tick label of the time axis.
+# Label of the time axis -> minutes.
 _TICKS = {
-  1: "1 min",
-  15: "15 min",
-  60: "1 h",
-  1440: "1 d",
-  10080: "1 wk",
-  43200: "30 d",
-  525600: "1 y",
-  5256000: "10 y",
+  name: minutes
+  for name, minutes in curves.ANCHORS.items()
+  if name not in ("30 minutes", "12 hours")  # too near to others
 }
 # A good, a typical and a bad prediction are drawn: quantiles of the error.
 _ERROR_QUANTILES = (0.1, 0.5, 0.9)
@@ -284,7 +279,7 @@ def draw_curves(
   title: str,
 ) -> None:
   """Draws the validity [T] of each label over time."""
-  x = np.linspace(0, float(curves.to_log_time(max(_TICKS))), 400)
+  x = np.linspace(0, float(curves.to_log_time(max(_TICKS.values()))), 400)
   for colour, (label, targets) in zip(
     (TRUTH_COLOUR, PREDICTED_COLOUR), targets_by_label.items(), strict=False
   ):
@@ -292,8 +287,8 @@ def draw_curves(
       x, curves.validity(SkewNormal(*targets), x), color=colour, label=label
     )
   axes.set_xticks(
-    [float(curves.to_log_time(minutes)) for minutes in _TICKS],
-    _TICKS.values(),
+    [float(curves.to_log_time(minutes)) for minutes in _TICKS.values()],
+    list(_TICKS),
     rotation=45,
     ha="right",
     fontsize=8,

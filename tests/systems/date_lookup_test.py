@@ -5,7 +5,8 @@ import pytest
 
 from ctd_jax.chronology import dates, questions
 from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
-from ctd_jax.retrieval import bm25, date_lookup
+from ctd_jax.retrieval import bm25
+from ctd_jax.systems import lexical
 
 TIMELINE = Timeline(
   "test", (Reign("甲公", "滄", -700, 3), Reign("乙公", "滄", -697, 3))
@@ -29,7 +30,7 @@ RECORDS = [
 def ranked(query, records=RECORDS):
   everything = {"all": np.ones(len(records), bool)}
   stated = [questions.find_stated_interval(text, TIMELINE) for text in records]
-  found = date_lookup.rank_by_dates(
+  found = lexical.rank_by_dates(
     [query], records, stated, TIMELINE, len(records), everything
   )
   return found["all"][0][0].tolist()
@@ -65,14 +66,12 @@ def test_unreadable_query_falls_back_to_bm25(caplog):
 def test_tiers():
   march = Interval.single_month(TimeKey(1, 2, 3))
   april = Interval.single_month(TimeKey(1, 2, 4))
-  result = date_lookup.assign_tiers(
-    [march, None], [march, april, None], TIMELINE
-  )
+  result = lexical.assign_tiers([march, None], [march, april, None], TIMELINE)
   np.testing.assert_array_equal(
     result,
     [
-      [date_lookup.INSIDE, date_lookup.OUTSIDE, date_lookup.UNDATED],
-      [date_lookup.UNDATED] * 3,
+      [lexical.INSIDE, lexical.OUTSIDE, lexical.UNDATED],
+      [lexical.UNDATED] * 3,
     ],
   )
 
@@ -82,7 +81,7 @@ def test_no_bm25_score_lifts_a_record_over_a_tier(offset):
   rng = np.random.default_rng(0)
   scores = rng.random((4, 50)) * 100 + offset
   tier = rng.integers(0, 3, (4, 50))
-  combined = date_lookup.combine_scores(tier, scores)
+  combined = lexical.combine_scores(tier, scores)
   for row in range(4):
     for low, high in ((0, 1), (1, 2)):
       below = combined[row][tier[row] == low]
