@@ -36,7 +36,6 @@ The exit status is 0 for an answer, 1 if nothing was found, 2 for an error.
 """
 
 import json
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -118,19 +117,6 @@ def _read_question(arguments: Sequence[str]) -> str:
     raise ValueError(
       f"standard input: not UTF-8 at byte {error.start}; expected UTF-8 text"
     ) from error
-
-
-def run() -> None:
-  """Runs the command; a reader that has closed the output is not an error."""
-  try:
-    command_line.run_main(
-      main, required=("index",), takes_arguments=True, error_status=ERROR
-    )
-    sys.stdout.flush()
-  except BrokenPipeError:
-    # As in `ask ... | head`. The interpreter would flush again at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
 
 
 if __name__ == "__main__":
@@ -232,4 +218,6 @@ if __name__ == "__main__":
     "Also save the answer as a self-contained HTML page. "
     "Example: --html=answer.html",
   )
-  run()
+  command_line.run_main(
+    main, required=("index",), takes_arguments=True, error_status=ERROR
+  )

@@ -12,6 +12,7 @@ import logging as std_logging
 import os
 import pathlib
 import re
+import select
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -282,6 +283,18 @@ def start_logging() -> None:
   logging.get_absl_handler().addFilter(_is_own_or_warning)
 
 
+def _close_unread_output() -> bool:
+  """Returns whether nobody reads the output, as in `ask ... | head`."""
+  descriptor = sys.stdout.fileno()
+  poll = select.poll()
+  poll.register(descriptor, 0)  # errors are always reported
+  if not any(event & select.POLLERR for _, event in poll.poll(0)):
+    return False  # another pipe is broken
+  # The interpreter would flush again at exit.
+  os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+  return True
+
+
 def run_main(
   main: Callable[..., int | None],
   required: Sequence[str] = ("config", "workdir"),
@@ -308,6 +321,11 @@ def run_main(
     logging.get_absl_handler().addFilter(_is_own_or_warning)
     try:
       status = main(*([argv[1:]] if takes_arguments else []))
+      sys.stdout.flush()
+    except BrokenPipeError as error:
+      if not _close_unread_output():
+        exit_with_error(error, error_status)
+      status = None
     except _USER_ERRORS as error:
       logging.debug("traceback", exc_info=True)
       exit_with_error(error, error_status)

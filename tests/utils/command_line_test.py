@@ -67,6 +67,24 @@ def test_a_full_disk_is_an_error_of_the_user():
   assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(("is_raised", "status"), [(False, 0), (True, 1)])
+def test_output_that_nobody_reads_is_no_error(is_raised, status):
+  done = processes.run_python(
+    "-c",
+    "import os, sys\n"
+    "from ctd_jax.utils import command_line\n"
+    "def main():\n"
+    "  reading, writing = os.pipe()\n"
+    "  os.close(reading)\n"
+    f"  if {is_raised}: raise BrokenPipeError(32, 'of a server')\n"
+    "  os.dup2(writing, 1)\n"
+    "  print('an answer')\n"
+    "command_line.run_main(main, required=())",
+  )
+  assert done.returncode == status
+  assert done.stderr.count("\n") == status
+
+
 @pytest.mark.parametrize("module", ["ctd_jax.date", "ctd_jax_datasets.build"])
 def test_an_argument_that_is_not_utf8_is_named(module, tmp_path):
   done = processes.run_python(
