@@ -365,6 +365,7 @@ def test_a_model_plays(tmp_path):
   assert played[0].state.themes != played[1].state.themes
   repairs = [len(turn["replies"]) for turn in played[0].turns]
   assert repairs == [2, 2, 2, 1, 1, 1]
-  ito.write_report(tmp_path, played, {}, **chat.describe_run(log))
+  notes = report.describe_log(log)
+  ito.write_report(tmp_path, played, notes, **chat.describe_run(log))
   rows = results.read_result_rows(tmp_path / "results.json")
   assert {row.value for row in rows} == {1.0}

@@ -83,7 +83,7 @@ def is_comparable(fields: Mapping[str, Any]) -> bool:
 
 def _count_ungraded(log: EvalLog) -> int:
   return sum(
-    score.metadata["source"] == UNGRADED
+    (score.metadata or {}).get("source") == UNGRADED  # a game has none
     for sample in log.samples or []
     if sample.epoch == 1
     for score in [*(sample.scores or {}).values()][-1:]
