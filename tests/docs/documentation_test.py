@@ -62,11 +62,15 @@ def test_tables_agree_with_the_rows(page):
   comparisons = results.read_comparison_rows(folder / results.COMPARISON_FILE)
   filled = result_tables.fill_tables(text, rows, page.name, comparisons)
   assert filled == text
-  # A file without rows is one that a step will write.
-  stems = {row.file for row in rows}
-  stems |= {step.target for step in all_results.read_plan()}
-  named = re.findall(r"<!-- table:.* file=(\S+)", text)
-  assert stems.issuperset(",".join(named).split(",") if named else ())
+  # A file or group without rows is one that a step will write.
+  plan = all_results.read_plan()
+  known = {
+    "file": {row.file for row in rows} | {step.target for step in plan},
+    "group": {row.group for row in comparisons} | {step.name for step in plan},
+  }
+  for key, names in known.items():
+    for listed in re.findall(rf"<!-- table:.* {key}=(\S+)", text):
+      assert names.issuperset(listed.split(","))
 
 
 def test_methods_are_those_of_the_configs():
