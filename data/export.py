@@ -74,6 +74,7 @@ _DTYPES = {pa.string(): "string", pa.int32(): "int32", pa.float64(): "float64"}
 
 
 def _describe_type(type_: pa.DataType) -> dict[str, str]:
+  """Returns a type as a data set card describes it."""
   if pa.types.is_list(type_):
     return {"sequence": _DTYPES[type_.value_type]}
   return {"dtype": _DTYPES[type_]}

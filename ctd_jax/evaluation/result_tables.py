@@ -19,9 +19,9 @@ Separate several values of one key by commas; quote values with a space
 (source="Table 1"). Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window selects
 those of the release. The table `comparisons` shows paired tests; its keys are
-group, dataset, mode, measure, system and other_system. If no row is of its file
-or group, a table says that it was not measured yet: `all_results --collect`
-keeps only rows that have a table.
+group, dataset, mode, measure, system and other_system. A table whose file or
+group has no rows yet says so, since it must stand on the page before
+`all_results --collect` keeps its rows.
 
 Rows contain the names of modes; tables show their titles in words.
 """
@@ -203,7 +203,7 @@ TRACK_NOTES = {
   "T1": "time keys of the records given",
   "closed_book": "the question only",
   "open_book": "passages found for the question",
-  "facts": "the dates of what is asked about",
+  "facts": "the question and the dates of its names",
   "distractor_facts": "these dates among others",
 }
 
@@ -404,7 +404,7 @@ def _is_unmeasured(
   criteria: dict[str, str],
   field: str,
 ) -> bool:
-  """Returns whether a file or group is named of which there is no row."""
+  """Returns whether the named file or group has no rows."""
   return field in criteria and not select_rows(rows, **{field: criteria[field]})
 
 

@@ -64,10 +64,11 @@ class RunRecord:
       self._fields |= json.loads(self._path.read_text())
     if self._fields.get("loss_module_sha256", "") != loss_hash:
       logging.warning(
-        "%s was begun with other code of config.loss.module=%s: its steps were "
-        "trained with that code; give another --workdir to train with this one",
-        workdir,
+        "config.loss.module=%s has changed since %s began: finished steps were "
+        "trained with the old code; to train with the new one, give another "
+        "--workdir",
         config.loss.module,
+        workdir,
       )
     self._previous_seconds = self._fields["seconds"]
 
@@ -235,8 +236,8 @@ class RunOutputs:
     )
     if not norms.any():
       logging.warning(
-        "nothing was learned: the gradient was 0 in all these steps. A loss "
-        "with a teacher has no part of pairs that the teacher does not score"
+        "nothing was learned: the gradient was 0 in all these steps. With a "
+        "teacher, check that it scores the records that are drawn"
       )
 
   def stop_early(self, step: int) -> None:

@@ -136,7 +136,7 @@ def register(name: str) -> Callable[[type[Loss]], type[Loss]]:
     if not (isinstance(loss_type, type) and issubclass(loss_type, Loss)):
       raise ValueError(
         f"@losses.register({name!r}) stands above {loss_type.__name__}, which "
-        "is no class of losses; write class NAME(losses.Loss) with __call__"
+        "is not a subclass of losses.Loss"
       )
     if name in _losses:
       raise ValueError(
@@ -205,10 +205,10 @@ def make_loss(section: ml_collections.ConfigDict) -> Loss:
 
 
 def try_loss(section: ml_collections.ConfigDict) -> None:
-  """Checks a run's loss before data is read; calls one of your own.
+  """Checks a run's loss before data is read.
 
-  It is called with scores of four queries. An error in its code is raised as it
-  is, with a note.
+  A loss of your own is called with random scores of four queries. An error in
+  its code is raised as it is, with a note.
 
   Args:
     section: `config.loss`.
@@ -218,9 +218,9 @@ def try_loss(section: ml_collections.ConfigDict) -> None:
       or the loss or its gradient is not finite.
   """
   loss = make_loss(section)
-  name = type(loss).__name__
   if not section.module:
     return
+  name = type(loss).__name__
   logging.info("loss: %r of config.loss.module=%s", loss, section.module)
   pairs = _make_trial_pairs(bool(section.teacher))
   try:
@@ -236,13 +236,6 @@ def try_loss(section: ml_collections.ConfigDict) -> None:
 
   try:
     shape = jax.eval_shape(compute, pairs.scores).shape
-    if shape:
-      raise ValueError(
-        f"config.loss.module={section.module}: {name} gives an array of shape "
-        f"{shape} for {len(pairs.scores)} queries; return one number, their "
-        "mean"
-      )
-    value, gradient = jax.jit(jax.value_and_grad(compute))(pairs.scores)
   except Exception as error:
     error.add_note(
       f"config.loss.module={section.module}: {name} was called with the pairs "
@@ -250,13 +243,19 @@ def try_loss(section: ml_collections.ConfigDict) -> None:
       "teacher, pairs.teacher has no columns."
     )
     raise
+  if shape:
+    raise ValueError(
+      f"config.loss.module={section.module}: {name} returns an array of shape "
+      f"{shape} for {len(pairs.scores)} queries; return one number, their mean"
+    )
+  value, gradient = jax.jit(jax.value_and_grad(compute))(pairs.scores)
   for what, numbers in (("loss", value), ("gradient", gradient)):
     if not jnp.isfinite(numbers).all():
       raise ValueError(
         f"config.loss.module={section.module}: the {what} of {name} is not "
-        "finite on four queries with random scores, where masked ones are "
-        f"{MASKED_LOGIT:g}; use jnp.where before, not after, a function that "
-        "has no value or no slope there, such as a root at 0"
+        "finite for four queries with random scores (masked ones are "
+        f"{MASKED_LOGIT:g}). If a function such as a square root is not finite "
+        "somewhere, mask its input with jnp.where, not its result"
       )
 
 

@@ -45,7 +45,7 @@ def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
     raise DivergedError(
       f"step {step}: {', '.join(non_finite)} is not finite. The last "
       "checkpoint is untouched; lower config.optimizer.learning_rate or set "
-      "config.optimizer.clip_norm; at step 1, look at a loss of your own"
+      "config.optimizer.clip_norm; at step 1, check a loss of your own"
     )
 
 

@@ -317,7 +317,7 @@ def read_csv_rows(
       raise ValueError(
         f"{path}:1: no column {', '.join(missing)}; expected the header "
         f"{delimiter.join(required)}"
-        + (f" and, if you have them, {', '.join(optional)}" * bool(optional))
+        + (f" and, if you have them, {', '.join(optional)}" if optional else "")
         + f"; the file has {', '.join(reader.fieldnames) or 'none'}"
       )
     unread = [name for name in reader.fieldnames if name not in columns]

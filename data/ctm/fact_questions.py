@@ -406,12 +406,13 @@ def _make_ruler_draft(
 
 
 def _list_ruler_names(subject: Relation, ruler: Entity) -> tuple[str, ...]:
-  """Returns other accepted names, for an era those of all who used it."""
+  """Returns other accepted names; for an era, those of all who used it."""
+  if subject.kind != ERA:
+    return ruler.aliases
   others = [
     other
     for other in repository.load_entities()
-    if subject.kind == ERA
-    and other.kind == RULER
+    if other.kind == RULER
     and other.evidence == ruler.evidence
     and other.entity_id != ruler.entity_id
     # Who died in its first year, or came in its last, may not have used it.

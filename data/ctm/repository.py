@@ -51,29 +51,28 @@ def assign_periods(
     for label, count in years.most_common()
     if count >= num_years * _MIN_SHARE
   ]
-  # 崖山海战 ended 宋 and began 元. A start that is only about may lie beyond a
-  # boundary that is near.
-  labels += [
-    label
-    for interval in intervals[:1]
-    if kind in _DATED_ONCE
-    for sign in (-1, 0, 1)
-    if (year := interval.start + sign * TOLERANCE[interval.precision])
-    for label in periods.list_acceptable_labels(year)
-  ]
+  if kind in _DATED_ONCE and intervals:
+    # 崖山海战 ended 宋 and began 元. An approximate start may lie on the other
+    # side of a boundary.
+    start, slack = intervals[0].start, TOLERANCE[intervals[0].precision]
+    for year in (start - slack, start, start + slack):
+      if year:  # there is no year 0
+        labels += periods.list_acceptable_labels(year)
   labels += periods.split_values(row.get("contested", ""))
   if "polity" in row:
     # The dynasty decides, not the year: 忽必烈 of 1260 is 元, 弘光 of 1645 明.
     regimes = periods.find_aliases(row["polity"])
     if not regimes:
       raise ValueError(
-        f"{periods.table_path('regimes')}: has no polity {row['polity']}, "
-        f"which {TABLES[kind]} name"
+        f"{periods.table_path('regimes')}: no polity {row['polity']}, which "
+        f"{TABLES[kind]}.tsv names"
       )
     own = [label for regime in regimes for label in regime.labels]
     own = [label for label in labels if label in own] or own
-    # Who ruled beside a period, as 西夏, belongs to its years, too.
-    labels = own + labels * any(regime.is_convention for regime in regimes)
+    if any(regime.is_convention for regime in regimes):
+      # 西夏 existed beside 宋: its rulers belong to the periods of their years.
+      own += labels
+    labels = own
   return tuple(dict.fromkeys(labels))
 
 

@@ -106,7 +106,9 @@ def test_sentences_and_tables_have_curves(
   picture = tmp_path / "curve.png"
   run_command(monkeypatch, sentence, model=str(workdir), plot=str(picture))
   printed = capsys.readouterr().out
-  (curve,) = ctd_jax.ValidityModel.load(workdir).predict([sentence])
+  model = ctd_jax.ValidityModel.load(workdir)
+  (curve,) = model.predict([sentence])
+  assert model.predict(sentence) == [curve]  # not its characters
   assert f"{sentence}\n  {curve.describe()} (trained on csv:" in printed
   assert 1440 < curve.mode < 10 * 1440
   assert picture.stat().st_size > 10_000

@@ -53,6 +53,7 @@ def test_help_is_fast_and_names_what_the_data_set_has():
   assert __main__.TASKS == periods.TASKS
   assert (*periods.SPLITS, "all") == __main__.SPLITS
   assert __main__.ARMS == qa.ARMS
+  assert __main__.DATASETS == data_sources.DATASETS
   assert tuple(ito_players.GUESSERS) == __main__.GUESSERS
   for arguments in ((), ("qa",), ("ito",), ("judge",), ("report",)):
     done = command(*arguments, "--help")

@@ -286,7 +286,7 @@ def test_a_polity_without_a_row_is_refused(replace_table):
     "name traditional aliases polity ruler start end source checked",
     "甲\t甲\t\t乙国\t\t700\t705\t史記\t史記 卷1",
   )
-  with pytest.raises(ValueError, match="has no polity 乙国, which eras name"):
+  with pytest.raises(ValueError, match="no polity 乙国, which eras.tsv names"):
     list(repository.read_records(periods.ERA))
 
 

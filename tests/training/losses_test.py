@@ -439,7 +439,7 @@ class Mine(losses.Loss):
     ({"arguments": "scores, labels"}, "takes one argument, the pairs"),
     (
       {"line": "@losses.register('f')\ndef f(pairs): ..."},
-      "stands above f, which is no class of losses",
+      "stands above f, which is not a subclass",
     ),
   ],
 )

@@ -22,7 +22,7 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -46,7 +46,7 @@ from ctd_jax.tasks.chronocept.networks import (
   FeedForward,
 )
 from ctd_jax.tasks.chronocept.regressors import Arrays
-from ctd_jax.utils import files, output
+from ctd_jax.utils import files, output, unicode_text
 from ctd_jax_datasets.chronocept.sample_records import AXES, Sample
 
 # Kinds of input; see `make_inputs`.
@@ -292,16 +292,18 @@ class ValidityModel:
 
   def predict(
     self,
-    texts: Sequence[str],
+    texts: str | Iterable[str],
     axes: Sequence[Mapping[str, str]] | None = None,
   ) -> list[ValidityCurve]:
     """Returns the curve of each statement.
 
     Args:
+      texts: statements; a string is one statement.
       axes: of each statement, name in `AXES` -> its segments. Every annotated
         statement has a main outcome; where none is given, the whole statement
         counts as its main outcome.
     """
+    texts = unicode_text.list_texts(texts)
     samples = [
       Sample(
         str(number),

@@ -54,10 +54,10 @@ def load_release(
 ) -> tuple[list[Question], dict[str, int]]:
   """Returns the authors' questions and counts of them; prints the notes.
 
-  They are read from the files each time: a built copy could be of others.
+  The files are read each time, since a built copy may come from other files.
 
   Args:
-    sources: folder or file; None takes the environment's.
+    sources: folder or file; None reads the environment variable.
     split, tasks: as above.
   """
   folder = sources or os.environ.get(source_files.RELEASE_FOLDER_VARIABLE)

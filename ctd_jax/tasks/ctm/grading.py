@@ -75,8 +75,7 @@ def count_votes(
     rule_verdict: verdict of the rules; its measures are kept.
   """
   num_yes, num_no = votes.count(True), votes.count(False)
-  is_open = rule_verdict.source == UNGRADED
-  tie = UNGRADED if is_open else UNDECIDED
+  tie = UNGRADED if rule_verdict.source == UNGRADED else UNDECIDED
   return AnswerVerdict(
     num_yes > num_no,
     tie if num_yes == num_no else MODEL,

@@ -42,7 +42,7 @@ DIRECT, COT = STYLES = ("direct", "cot")
 UNDECIDED = "undecided"  # no rule could read the answer; a model may decide
 UNPARSED = "unparsed"  # no answer, or not in the JSON that was asked for
 REFUSED = "refused"  # the answerer declined
-UNGRADED = "ungraded"  # only a model can compare it with the reference
+UNGRADED = "ungraded"  # free text; only a model can judge it, and none did
 MODEL = "model"  # majority of votes of the judging model
 
 

@@ -82,8 +82,9 @@ def is_comparable(fields: Mapping[str, Any]) -> bool:
 
 
 def _count_ungraded(log: EvalLog) -> int:
+  """Returns the questions without a score, 0 for games."""
   return sum(
-    (score.metadata or {}).get("source") == UNGRADED  # a game has none
+    (score.metadata or {}).get("source") == UNGRADED
     for sample in log.samples or []
     if sample.epoch == 1
     for score in [*(sample.scores or {}).values()][-1:]
