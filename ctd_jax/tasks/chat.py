@@ -193,6 +193,7 @@ def run_task(
   import inspect_ai
   from inspect_ai._util.error import PrerequisiteError
   from inspect_ai.model import GenerateConfig
+  from rich.text import Text
 
   settings = {
     "log_dir": str(folder / "logs"),
@@ -208,7 +209,8 @@ def run_task(
   try:
     (log,) = inspect_ai.eval(task, model=model, **settings)
   except PrerequisiteError as error:
-    raise ValueError(str(error.message)) from None
+    # The message has rich markup: [bold]ERROR[/bold].
+    raise ValueError(Text.from_markup(str(error.message)).plain) from None
   errors = [s.error.message for s in log.samples or [] if s.error]
   if log.status != "success":
     problem = errors[0] if errors else getattr(log.error, "message", log.status)

@@ -262,6 +262,7 @@ def _make_score(answer: str | None, verdict: AnswerVerdict) -> Score:
     "metadata": {
       "source": verdict.source,
       "measures": dict(verdict.measures),
+      "unreadable_votes": verdict.unreadable_votes,
     },
   }
   if verdict.source == UNGRADED:

@@ -278,6 +278,15 @@ def read_text(path: str | os.PathLike) -> str:
   return io.StringIO(text, newline=None).read()
 
 
+def _name_other_delimiter(columns: Sequence[str], delimiter: str) -> str:
+  """Returns a hint if a header is separated otherwise, else ""."""
+  for sign, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+    if sign != delimiter and any(sign in column for column in columns):
+      wanted = "tabs" if delimiter == "\t" else "commas"
+      return f"; its columns are separated by {name}, expected {wanted}"
+  return ""
+
+
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
@@ -319,6 +328,7 @@ def read_csv_rows(
         f"{delimiter.join(required)}"
         + (f" and, if you have them, {', '.join(optional)}" if optional else "")
         + f"; the file has {', '.join(reader.fieldnames) or 'none'}"
+        + _name_other_delimiter(reader.fieldnames, delimiter)
       )
     unread = [name for name in reader.fieldnames if name not in columns]
     if optional and unread:

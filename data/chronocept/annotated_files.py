@@ -17,6 +17,7 @@ their ids, so a statement keeps its place when others are added.
 
 import collections
 import hashlib
+import math
 import os
 import pathlib
 import statistics
@@ -49,6 +50,9 @@ _Row = msgspec.defstruct(
   ],
 )
 _MIN_SPLIT_SIZE = 2  # correlations need two statements
+_FEW_TESTED = 20  # below, an interval of a correlation of .5 holds 0
+_MAX_YEARS = 10_000  # a location above is more likely minutes
+_LOG_YEAR = math.log(365.25 * 24 * 60)  # of the minutes of a year
 _SHARES = {"validation": 0.2, "test": 0.1}  # of a file without splits
 # (place, split or "", record in the published schema).
 _PlacedRecord = tuple[str, str, dict[str, Any]]
@@ -82,6 +86,14 @@ def read_annotated_file(path: str | os.PathLike) -> dict[str, list[Sample]]:
           f"{place}: split={split!r}; expected {', '.join(SPLITS)}, for all "
           "statements or for none"
         )
+      log_years = sample.location * math.log(sample.log_base) - _LOG_YEAR
+      if log_years > math.log(_MAX_YEARS):
+        raise SourceError(
+          f"{place}: location={sample.location:g} is over {_MAX_YEARS:,} "
+          f"years; expected the logarithm of minutes to base "
+          f"{sample.log_base:g} (a day is "
+          f"{math.log(24 * 60, sample.log_base):.1f})"
+        )
       samples[sample.sample_id] = sample
       split_by_id[sample.sample_id] = split
   if not placed[0][1]:
@@ -95,7 +107,14 @@ def read_annotated_file(path: str | os.PathLike) -> dict[str, list[Sample]]:
     logging.info(
       "%s: no split is given; by the hash of the ids: %s",
       path,
-      ", ".join(sizes),
+      ", ".join(f"{split} {sizes[split]}" for split in SPLITS),
+    )
+  num_tested = list(split_by_id.values()).count("test")
+  if num_tested < _FEW_TESTED:
+    logging.warning(
+      "%s: %d statements in the test split: too few to compare models",
+      path,
+      num_tested,
     )
   return {
     split: [s for s in samples.values() if split_by_id[s.sample_id] == split]

@@ -272,8 +272,11 @@ class Builder(BaseBuilder):
   One process is enough: `processes` is not used.
   """
 
-  VERSION = tfds.core.Version("3.0.0")
+  VERSION = tfds.core.Version("3.0.1")
   RELEASE_NOTES: ClassVar = {
+    "3.0.1": (
+      "A city's name that another city also had is right, too (恒州 for 镇州)."
+    ),
     "3.0.0": (
       "The polity decides the period of rulers and eras, eras have the years "
       "of DILA's table, and cities all names that offices used."

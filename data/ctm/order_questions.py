@@ -241,7 +241,7 @@ def draft_renaming_question(
       num_remaining -= len(city_query[1]) + 1
   if num_remaining:
     raise NoDrawError(f"no {count} names of cities")
-  return _make_renaming_draft(city_queries, cities)
+  return _make_renaming_draft(city_queries)
 
 
 def _count_years(span: Any, label: str) -> int:
@@ -277,7 +277,6 @@ def _draw_city_query(
 
 def _make_renaming_draft(
   city_queries: Sequence[tuple[Entity, list[Entity]]],
-  cities: dict[str, list[Entity]],
 ) -> Draft:
   """Returns the draft of one clause for each city."""
   texts, relations, answers, accepted = [], [], [], []
@@ -296,8 +295,7 @@ def _make_renaming_draft(
     ]
     answers += queried_names
     accepted += [
-      _list_alternative_names(entity, given_name, cities[entity.place])
-      for entity in queried_names
+      _list_alternative_names(entity, given_name) for entity in queried_names
     ]
   gold = NamesGold(tuple(entity.name for entity in answers), tuple(accepted))
   suffix = "？请按顺序作答。" if len(answers) > 1 else "？"
@@ -315,13 +313,17 @@ def _make_renaming_draft(
 
 
 def _list_alternative_names(
-  entity: Entity, given_name: Entity, names: Sequence[Entity]
+  entity: Entity, given_name: Entity
 ) -> tuple[str, ...]:
-  """Returns all names of the city that were in use in the period of a name."""
+  """Returns all names of the city that were in use in the period of a name.
+
+  Names that are no question's are answers, too: 恒州 was another city before.
+  """
   synonyms = [
     spelling
-    for candidate in names
-    if candidate is not entity
+    for candidate in repository.load_entities()
+    if candidate.kind == PLACE
+    and candidate.place == entity.place
     and any(
       _count_years(use, entity.periods[0]) > 1  # the first may be the last
       for use in candidate.intervals
@@ -332,5 +334,5 @@ def _list_alternative_names(
   return tuple(
     name
     for name in dict.fromkeys((*entity.aliases, *synonyms))
-    if name != given_name.name and name not in entity.place
+    if name not in (entity.name, given_name.name) and name not in entity.place
   )

@@ -108,7 +108,7 @@ def _read_order(answer: str, question: str, _: Relations) -> Gold | None:
 
 
 def _read_years(answer: str, _: str, relations: Relations) -> Gold | None:
-  match = re.fullmatch("(?:相[差隔距])?([0-9]+)年", answer)
+  match = re.fullmatch("(?:相[差隔距])?([0-9]+)年?", answer)
   # 「约」 allows an error that is not stated. Across 1 BCE the paper counts a
   # year 0, so there the number may be one too many.
   labels = {relation.period for relation in relations}
@@ -230,17 +230,22 @@ def _count_questions(
   notes: source_files.FileNotes, questions: Sequence[Question]
 ) -> None:
   """Adds the facts of a reading: questions by type and by who grades them."""
-  by_type = collections.Counter(
-    f"{q.task if q.listed else 'no known type:'} {q.type}" for q in questions
-  )
-  is_text = [isinstance(q.gold, TextGold) for q in questions]
+  by_type, by_model = collections.Counter(), collections.Counter()
+  for q in questions:
+    name = f"{q.task if q.listed else 'no known type:'} {q.type}"
+    by_type[name] += 1
+    by_model[name] += isinstance(q.gold, TextGold)
+  num_texts = by_model.total()
   notes.facts |= {
     "questions": len(questions),
-    BY_RULES: is_text.count(False),
-    BY_MODEL: is_text.count(True),
+    BY_RULES: len(questions) - num_texts,
+    BY_MODEL: num_texts,
     UNREADABLE_RECORDS: notes.count(UNREADABLE),
-    **dict(sorted(by_type.items())),
   }
+  for name, number in sorted(by_type.items()):
+    notes.facts[name] = number
+    if by_model[name]:
+      notes.facts[f"{name}, only a model can grade"] = by_model[name]
 
 
 def _iterate_objects(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:

@@ -48,7 +48,7 @@ def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
   assert scaler.inverse(scaler.transform(Y)) == pytest.approx(Y)
   same = features.TargetScaler.identity(3)
   np.testing.assert_array_equal(same.transform(Y), Y)
-  with pytest.raises(ValueError, match="target 1 of 30 samples"):
+  with pytest.raises(ValueError, match="scale has the same value in all 30"):
     features.TargetScaler.fit(Y * [1, 0, 1])
 
 

@@ -218,10 +218,13 @@ def test_published_weights_are_read_without_their_pickle(weights):
     published_weights.read_weights(path)
 
 
-def test_own_statements_are_divided_or_have_splits(tmp_path):
+def test_own_statements_are_divided_or_have_splits(tmp_path, caplog):
   path = tmp_path / "own.csv"
   path.write_text(statements())
-  samples = load.load_samples(f"csv:{path}")
+  with caplog.at_level("INFO", "absl"):
+    samples = load.load_samples(f"csv:{path}")
+  assert "train 14, validation 4, test 2" in caplog.text
+  assert "2 statements in the test split: too few" in caplog.text
   assert {s: len(v) for s, v in samples.items()} == {
     "train": 14, "validation": 4, "test": 2
   }  # fmt: skip
@@ -258,6 +261,11 @@ def test_own_statements_are_divided_or_have_splits(tmp_path):
     (f"{HEADER}\na,It is.,,2,1", ":2: location is empty"),
     (f"{HEADER}\na,It, is.,1,2,1", ":2: expected 5 columns; quote"),
     (f"{HEADER}\na,,1,2,1", ":2: text is empty"),
+    (
+      f"{HEADER}\na,A,1440,2,1",
+      ":2: .*over 10,000 years; .*a day is 76.3",
+    ),
+    (HEADER.replace(",", ";"), "separated by semicolons, expected commas"),
     (f"{HEADER}\na,A,1,2,1\na,B,1,2,1", ":3: the id a occurs twice"),
     (f"{HEADER},split\na,A,1,2,1,dev", ":2: split='dev'; expected train"),
   ],

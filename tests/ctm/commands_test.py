@@ -110,13 +110,14 @@ def test_games_are_played_and_replayed(tmp_path):
     repository.make_relation(first_of[label]) for label in ("汉", "唐", "清")
   )
   games = [
-    schema.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
+    schema.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(5)
   ]
   data = tmp_path / "games.jsonl"
   data.write_text(
     "\n".join(map(schema.format_json_line, games)), encoding="utf-8"
   )
   flags = ("ito", "--agent=elimination", f"--data={data}", "--repeats=2")
+  flags += ("--limit=4",)
   done = command(*flags, f"--workdir={tmp_path / 'run'}")
   assert "easy, n=8" in done.stdout, done.stderr
   lines = (tmp_path / "run" / "games.jsonl").read_text(encoding="utf-8")

@@ -6,7 +6,9 @@ import pytest
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import judge, report, timeline
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
+from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.periods import (
+  EEU,
   ERA,
   EXACT,
   FIGURE,
@@ -54,6 +56,16 @@ def answer(known, name, text=None):
 def test_who_knows_the_entities_is_right(name):
   said = answer(KNOWN, name)
   assert judge.judge_answer(QUESTIONS[name], said).correct, said
+
+
+@pytest.mark.slow
+def test_each_name_that_a_city_had_in_a_period_is_right(generated_questions):
+  """The table's first name may be no question's: 恒州 was two cities."""
+  oracle = timeline.TimelineAnswerer(repository.load_entities(), PRIOR)
+  for question in generated_questions:
+    if question.task == EEU:
+      said = oracle.answer(question)
+      assert judge.judge_answer(question, said).correct, (question, said)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +135,11 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   text = (tmp_path / "report.md").read_text(encoding="utf-8")
   assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
   assert "| LSEC | 0 | 0 | 1 |" in text
+  assert "| all | 2 | 1 | 1 |" in text
+  assert "- 1 questions of no listed type count only towards" in text
+  assert "- 1 answers that no rule could decide count as wrong; --judge" in text
+  one = [graded[0]]
+  report.write_report(tmp_path / "one", {"a": (one, {})}, rows)
+  assert not (tmp_path / "one" / report.PLOT_FILE).exists()
+  assert "By periods" not in (tmp_path / "one/report.md").read_text("utf-8")
   assert "- n: 1" in text

@@ -116,7 +116,7 @@ def test_a_data_set_without_records_is_exported_with_its_card(tmp_path, capsys):
   built = build.build_dataset("ctm/ito", tmp_path)
   arguments = ["export-data", "ctm/ito"], "hf", str(folder), str(tmp_path)
   export.main(*arguments)
-  assert "ctm/ito:3.0.0 as hf" in capsys.readouterr().out
+  assert "ctm/ito:3.0.1 as hf" in capsys.readouterr().out
   rows = parquet.read_table(folder / "ito" / "test.parquet").to_pylist()
   stored = ctm_dataset_builder.read_games(built)
   assert [schema.instance_from_json(json.loads(r["record"])) for r in rows] == (

@@ -223,11 +223,12 @@ def test_the_grader_decides_what_rules_cannot(tmp_path):
 
   first = grade()
   assert (first.correct, first.source) == (False, "model")
-  assert first.why == "0 of 3 votes, 1 unreadable"
+  assert (first.why, first.unreadable_votes) == ("0 of 3 votes", 1)
   assert len(asked) == 5
   assert asked[0].endswith("【作答】金陵")
   votes += ["?", '{"评估结果": 1}']
-  assert grade().why == "1 of 3 votes, 1 unreadable"
+  second = grade()
+  assert (second.why, second.unreadable_votes) == ("1 of 3 votes", 1)
   votes += ["?", "?"]
   undecided = grade()
   assert (undecided.correct, undecided.source) == (False, "model")
@@ -286,6 +287,9 @@ def test_the_authors_files(tmp_path, capsys):
     by_both = "by rules 3, by a model 6, not graded 0" in fields["score_mode"]
     assert by_both == (who == "undecided")
     rows = report.make_result_rows(report.read_log(log), **fields)
+    folder = tmp_path / who
+    report.write_report(folder, {"m": (report.read_log(log), {})}, rows)
+    assert (folder / report.PLOT_FILE).exists()
     table = report.format_systems(rows, published)
     assert ("o1-preview" in table) == (prompts == "paper")
 

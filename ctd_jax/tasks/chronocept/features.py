@@ -29,7 +29,12 @@ from sklearn.preprocessing import StandardScaler
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.tasks.chronocept import curves
 from ctd_jax.utils import files
-from ctd_jax_datasets.chronocept.sample_records import AXES, LOG_BASE, Sample
+from ctd_jax_datasets.chronocept.sample_records import (
+  AXES,
+  LOG_BASE,
+  TARGETS,
+  Sample,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +45,10 @@ class TargetScaler:
   sd: Float[np.ndarray, " T"]  # [T], positive
 
   @classmethod
-  def fit(cls, targets: Float[np.ndarray, "N T"]) -> TargetScaler:
-    """Returns the scaler fitted to targets.
+  def fit(
+    cls, targets: Float[np.ndarray, "N T"], split: str = "train"
+  ) -> TargetScaler:
+    """Returns the scaler fitted to the targets of a split.
 
     Raises:
       ValueError: if a target does not vary.
@@ -49,9 +56,10 @@ class TargetScaler:
     fitted = StandardScaler().fit(targets)
     # Its scale_ is 1 where the variance is 0, which would hide the fault.
     if not (fitted.var_ > 0).all():
+      name = TARGETS[int(np.argmin(fitted.var_))]
       raise ValueError(
-        f"target {int(np.argmin(fitted.var_))} of {len(targets)} samples does "
-        "not vary; z-scores need at least two values"
+        f"{name} has the same value in all {len(targets)} samples of "
+        f"split {split}; z-scores need at least two values"
       )
     return cls(fitted.mean_, fitted.scale_)
 
@@ -82,7 +90,9 @@ def fit_split_scalers(
   Args:
     targets: split -> [N, T].
   """
-  return {split: TargetScaler.fit(values) for split, values in targets.items()}
+  return {
+    split: TargetScaler.fit(values, split) for split, values in targets.items()
+  }
 
 
 def fit_train_scalers(

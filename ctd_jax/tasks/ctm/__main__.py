@@ -48,6 +48,16 @@ AGENTS = (*GUESSERS, "oracle", "knowing", MODEL)
 _PRIVATE_FLAGS = ("--workdir", "--data_dir")
 
 
+def _define_limit_flag() -> None:
+  flags.DEFINE_integer(
+    "limit",
+    None,
+    "Maximum number of questions or games, of each task or level in turn. "
+    "Default: all. Example: --limit=100",
+    lower_bound=1,
+  )
+
+
 def _define_data_flags() -> None:
   flags.DEFINE_string(
     "data",
@@ -94,6 +104,7 @@ def define_qa_flags() -> None:
   """Defines the flags of `qa`."""
   _define_judge_flags()
   _define_data_flags()
+  _define_limit_flag()
   _define_release_flags()
   # No default: a run without a system would be a mistake.
   flags.DEFINE_enum(
@@ -133,13 +144,6 @@ def define_qa_flags() -> None:
     TASKS,
     "Task to ask; repeat the flag for several. Default: all. Example: "
     "--task=EDD --task=PJ",
-  )
-  flags.DEFINE_integer(
-    "limit",
-    None,
-    "Maximum number of questions, of all tasks in turn. Default: all. Example: "
-    "--limit=100",
-    lower_bound=1,
   )
   flags.DEFINE_string(
     "gallery",
@@ -210,6 +214,7 @@ def define_ito_flags() -> None:
   """Defines the flags of `ito`."""
   chat.define_flags(with_judge=False)
   _define_data_flags()
+  _define_limit_flag()
   flags.DEFINE_enum(
     "agent", None, AGENTS, "Player in all seats. Example: --agent=random"
   )
@@ -264,7 +269,8 @@ def play_games() -> None:
     from ctd_jax.tasks import inspect_tasks
 
     task = inspect_tasks.ito_game(**rules, **source)
-    options = {"epochs": values.repeats, **chat.read_options()}
+    options = {"epochs": values.repeats, "limit": values.limit}
+    options |= chat.read_options()
     _report_logs(
       [chat.run_task(task, values.model, _workdir(), options=options)]
     )
@@ -272,7 +278,7 @@ def play_games() -> None:
   from ctd_jax.tasks.ctm import data_sources, ito
 
   games = ito.play_without_model(
-    data_sources.load_games(*source.values()),
+    data_sources.load_games(*source.values())[: values.limit],
     lambda instance, repeat: ito.make_agent(
       values.agent, values.accuracy, f"{values.seed}/{repeat}", instance
     ),

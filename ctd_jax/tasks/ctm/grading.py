@@ -80,7 +80,8 @@ def count_votes(
     num_yes > num_no,
     tie if num_yes == num_no else MODEL,
     rule_verdict.measures,
-    f"{num_yes} of {len(votes)} votes, {votes.count(None)} unreadable",
+    f"{num_yes} of {len(votes)} votes",
+    votes.count(None),
   )
 
 

@@ -55,6 +55,7 @@ class AnswerVerdict:
   # Name of a finer metric, e.g. kendall_tau -> value.
   measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
   why: str = ""  # reason, in a few words
+  unreadable_votes: int = 0  # replies of the judging model that were no vote
 
 
 def make_undecided(why: str, **measures: float) -> AnswerVerdict:

@@ -26,7 +26,7 @@ from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks import chat
 from ctd_jax.tasks.ctm.data_sources import RELEASE_DATASET
-from ctd_jax.tasks.ctm.judge import MODEL, UNGRADED, AnswerVerdict
+from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, UNGRADED, AnswerVerdict
 from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm import schema
 from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
@@ -56,6 +56,7 @@ def read_log(log: EvalLog) -> GradedQuestions:
         score.metadata["source"],
         score.metadata["measures"],
         score.explanation or "",
+        score.metadata.get("unreadable_votes", 0),
       )
       question = schema.question_from_json(sample.metadata["question"])
       if verdict.source != UNGRADED:
@@ -186,24 +187,42 @@ def format_report(
   columns = ["questions", "right", "of", "accuracy in % [95 %]"]
   blocks = [f"# {name}: {len(graded)} questions", ""]
   blocks += [f"- {key}: {value}" for key, value in notes.items()]
+  num_unlisted = sum(not question.listed for question, _ in graded)
+  num_undecided = sum(v.source == UNDECIDED for _, v in graded)
+  num_unreadable = sum(v.unreadable_votes for _, v in graded)
+  if num_unlisted:
+    blocks.append(
+      f"- {num_unlisted} questions of no listed type count only towards the "
+      "numbers of relations (=1 to >=4) and the distances"
+    )
+  if num_undecided:
+    blocks.append(
+      f"- {num_undecided} answers that no rule could decide count as wrong; "
+      "--judge_model=PROVIDER/NAME lets a model vote on them"
+    )
+  if num_unreadable:
+    blocks.append(f"- {num_unreadable} votes of the grader could not be read")
   blocks += [
     "",
     output.format_table(
-      "Accuracy (all: listed types)",
+      "Accuracy (all: questions of the listed types, long scripts included)",
       columns,
       _format_share_rows(compute_accuracies(graded)),
       markdown=True,
     ),
   ]
   for field in ("nearest", "widest"):
-    blocks.append(
-      output.format_table(
-        f"By periods between the relations ({field} pair)",
-        ["periods", *columns[1:]],
-        _format_share_rows(compute_distance_accuracies(graded, field)),
-        markdown=True,
+    distances = compute_distance_accuracies(graded, field)
+    if distances:
+      blocks.append(
+        output.format_table(
+          f"By periods between the relations ({field} pair; questions with two "
+          "or more)",
+          ["periods", *columns[1:]],
+          _format_share_rows(distances),
+          markdown=True,
+        )
       )
-    )
   rows = [
     [task, measure, f"{mean:.4f}", str(count)]
     for (task, measure), (mean, count) in average_measures(graded).items()
@@ -220,6 +239,8 @@ def format_report(
     for task in TASKS
     if any(counts[task, source] for source in sources)
   ]
+  totals = collections.Counter(verdict.source for _, verdict in graded)
+  rows.append([ALL_FAMILY, *(totals[source] for source in sources)])
   blocks.append(
     output.format_table(
       "Verdicts by source", ["task", *sources], rows, markdown=True
@@ -299,23 +320,33 @@ def write_report(
   blocks += [
     format_report(graded, name, notes) for name, (graded, notes) in runs.items()
   ]
-  title = "accuracy by periods between the widest apart"
-  blocks.append(f"![{title}]({PLOT_FILE})\n")
+  print("\n".join(blocks))
+  distances = {
+    name: compute_distance_accuracies(graded, "widest")
+    for name, (graded, _) in runs.items()
+  }
+  if any(distances.values()):
+    plot_distances(distances, folder)
+    title = "accuracy by periods between the widest apart"
+    blocks.append(f"![{title}]({PLOT_FILE})\n")
+  else:
+    print("no plot by distance: no question has two relations with periods")
   files.write_text(folder / "report.md", "\n".join(blocks))
-  plot_distances({name: graded for name, (graded, _) in runs.items()}, folder)
-  print("\n".join(blocks[:-1]))
   print(f"written: {folder / 'report.md'}")
 
 
 def plot_distances(
-  systems: Mapping[str, GradedQuestions], folder: pathlib.Path
+  systems: Mapping[str, Mapping[int, Proportion]], folder: pathlib.Path
 ) -> None:
-  """Writes the PNG of accuracies by distance on the timeline."""
+  """Writes the PNG of accuracies by distance on the timeline.
+
+  Args:
+    systems: system -> its result of `compute_distance_accuracies`.
+  """
   figure = output.make_figure(7, 4.2)
   axes = figure.add_subplot()
   counts: dict[int, int] = {}
-  for index, (name, graded) in enumerate(systems.items()):
-    accuracies = compute_distance_accuracies(graded, "widest")
+  for index, (name, accuracies) in enumerate(systems.items()):
     counts |= {x: share.num_trials for x, share in accuracies.items()}
     # Systems are shifted, so that their intervals stay apart.
     offset = 0.06 * (index - (len(systems) - 1) / 2)
