@@ -38,12 +38,6 @@ from ctd_jax_datasets.ctm.periods import (
 )
 from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
 
-TOP_K = 50  # records that are searched for a name
-_BATCH_SIZE = 64  # names scored at once
-MENTION_SENSE = "mention"  # sense of the intervals, cf. `YearInterval`
-_LIFE_MARGIN = 30  # years by which a life may exceed its mentions
-
-
 # 「请从先秦、汉……中选出一个作答」 names all ten periods, not the answer.
 _INSTRUCTION_PATTERN = re.compile(r"请从[^。？]*?选出一个作答。?")
 _OPTION_PATTERN = re.compile(r"([A-H])[.．、]\s*(.+?)\s*(?=[A-H][.．、]|请|$)")
