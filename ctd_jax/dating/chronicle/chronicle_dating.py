@@ -325,7 +325,7 @@ def _decode_sections(
       prior,
     )
   while True:
-    fitted_model, log_transitions, offsets = _learn_transitions(
+    fitted_model, log_transitions, path, offsets = _learn_transitions(
       emissions, calendar, prior, windows
     )
     decoded = decoder.decode_months(
@@ -334,7 +334,11 @@ def _decode_sections(
       log_transitions,
       prior,
       options=decoder.ReadoutOptions(
-        emissions_lib.measure_reliability(fitted_model, emissions),
+        emissions_lib.measure_reliability(
+          fitted_model,
+          emissions,
+          emissions_lib.measure_fit(emissions, path, offsets),
+        ),
         credible,
         emissions.allowed_months,
       ),
@@ -360,8 +364,9 @@ def _learn_transitions(
   transition_model.TransitionModel,
   transitions.Transitions,
   Int[np.ndarray, " N"],
+  Int[np.ndarray, " N"],
 ]:
-  """Returns the fitted model, its transitions, and offsets of the best path."""
+  """Returns the fitted model, its transitions, best path and its offsets."""
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
 
   def find_path(model):
@@ -395,7 +400,7 @@ def _learn_transitions(
   model = emissions_lib.fit_model(
     prior_model, path, emissions.kinds, boundaries
   )
-  return model, _make_transitions(model, emissions, calendar), offsets
+  return model, _make_transitions(model, emissions, calendar), path, offsets
 
 
 def _make_transitions(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ctd_jax.chronology import sexagenary
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
@@ -29,7 +30,8 @@ class FakeEmissions(emissions.SectionEmissions):
 
 
 def measure(path, kinds):
-  return emissions.measure_reliability(fit(path, kinds), FakeEmissions(kinds))
+  model, said = fit(path, kinds), FakeEmissions(kinds)
+  return emissions.measure_reliability(model, said, fit=1.0)
 
 
 def fit(path, kinds):
@@ -119,6 +121,40 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
   assert tempered[0, 2] > 0.03
   certain = np.array([[0.0, 0.0, 1.0, 0.0, 0.0]], np.float32)
   np.testing.assert_array_equal(temper(certain, 0), certain)
+
+
+def test_a_number_of_a_day_proves_as_little_as_it_tells():
+  # Months 0 to 3; the last section fits all but the last month.
+  log_p = np.full((100, 1, 5), -2.5)
+  log_p[:50, 0, 1] = log_p[50:, 0, :3] = 0
+  said = FakeEmissions(np.full(100, MONTH), log_p)
+  right, wrong = np.ones(100, int), np.full(100, 2)
+  offsets = np.zeros(100, int)
+  assert emissions.measure_fit(said, right, offsets) == pytest.approx(1)
+  assert emissions.measure_fit(said, wrong, offsets) < 0
+  # What leaves the calendar says nothing of its months.
+  assert emissions.measure_fit(said, np.full(100, 4), offsets) == 1
+  model = fit(right, said.kinds)
+  for path, misplaced in ((right, 0.0), (wrong, 1.0)):
+    fitting = emissions.measure_fit(said, path, offsets)
+    believed = emissions.measure_reliability(model, said, fitting)
+    assert believed.misplaced == pytest.approx(misplaced, abs=0.01)
+
+
+@pytest.mark.slow
+def test_days_at_random_say_nothing_of_the_months(tmp_path):
+  """A text that rests in one month fits half of them."""
+  path = tmp_path / "table.tsv"
+  path.write_text(format_table(("安初", 300, 80)), encoding="utf-8")
+  calendar = calendar_lib.read_calendar(path)
+  days = np.random.default_rng(0).integers(60, size=100).tolist()
+  lines = [f"{sexagenary.format_cyclic_index(day)}，遣使來聘。" for day in days]
+  lines[::3] = ["公會諸侯。"] * len(lines[::3])
+  lines[50] = "安初四十年冬十二月，大水。"
+  found = chronicle_dating.date_records(records_of(lines), calendar)
+  assert found.probabilities[50, 0] > 0.9
+  assert np.median(found.probabilities[:, 0]) < 0.01
+  assert np.median(np.diff(found.credible.starts)) > 400
 
 
 @pytest.mark.parametrize(
