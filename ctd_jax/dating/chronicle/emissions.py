@@ -23,6 +23,7 @@ from ctd_jax.dating.chronicle.sections import (
   COMMON_DAYS_STATEMENT,
   COMMON_YEAR_STATEMENT,
   CYCLE_STATEMENT,
+  DAY,
   DAY_STATEMENTS,
   MONTH,
   NAMED,
@@ -626,6 +627,10 @@ def measure_reliability(
   """Returns the reliability of a text; `fit` is that of its path."""
   kinds = emissions.kinds
   counts = np.bincount(kinds, minlength=len(model.rest))
+  num_heads = counts.sum() - counts[NO_DATE] - counts[DAY]
+  # Beside printed heads, days that do not fit are wrong themselves.
+  headless = 2 - 4 * num_heads / max(num_heads + counts[DAY], 1)
+  unfitting = (_FITTING - fit) / (_FITTING - _UNFITTING)
   counts[[NO_DATE, NAMED, STREAM, TOLD_YEAR]] = 0
   num_dated = max(counts.sum(), 1)
   restarts = float(counts @ model.restart / num_dated)
@@ -643,7 +648,7 @@ def measure_reliability(
     sharpness=max(1 - loss * is_long, _MIN_SHARPNESS),
     misplaced=max(
       min(_MISPLACED_PER_RETURN * returns, _MAX_MISPLACED),
-      float(np.clip((_FITTING - fit) / (_FITTING - _UNFITTING), 0, 1)),
+      float(np.clip(headless, 0, 1) * np.clip(unfitting, 0, 1)),
     ),
     emissions=emissions,
   )

@@ -10,7 +10,13 @@ from ctd_jax.dating.chronicle import (
   emissions,
   transition_model,
 )
-from ctd_jax.dating.chronicle.sections import MONTH, NO_DATE, SEASON, YEAR
+from ctd_jax.dating.chronicle.sections import (
+  DAY,
+  MONTH,
+  NO_DATE,
+  SEASON,
+  YEAR,
+)
 from tests.dating.chronicles import format_table, records_of
 
 YEARS = np.repeat(np.arange(300, 340), 12)
@@ -127,7 +133,7 @@ def test_a_number_of_a_day_proves_as_little_as_it_tells():
   # Months 0 to 3; the last section fits all but the last month.
   log_p = np.full((100, 1, 5), -2.5)
   log_p[:50, 0, 1] = log_p[50:, 0, :3] = 0
-  said = FakeEmissions(np.full(100, MONTH), log_p)
+  said = FakeEmissions(np.full(100, DAY), log_p)
   right, wrong = np.ones(100, int), np.full(100, 2)
   offsets = np.zeros(100, int)
   assert emissions.measure_fit(said, right, offsets) == pytest.approx(1)
@@ -139,6 +145,9 @@ def test_a_number_of_a_day_proves_as_little_as_it_tells():
     fitting = emissions.measure_fit(said, path, offsets)
     believed = emissions.measure_reliability(model, said, fitting)
     assert believed.misplaced == pytest.approx(misplaced, abs=0.01)
+  # Heads of months are right where days are wrong.
+  heads = FakeEmissions(np.full(100, MONTH), log_p)
+  assert emissions.measure_reliability(model, heads, 0.1).misplaced < 0.01
 
 
 @pytest.mark.slow
