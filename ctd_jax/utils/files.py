@@ -278,11 +278,14 @@ def read_text(path: str | os.PathLike) -> str:
   return io.StringIO(text, newline=None).read()
 
 
+_DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+
 def _name_other_delimiter(columns: Sequence[str], delimiter: str) -> str:
-  """Returns a hint if a header is separated otherwise, else ""."""
-  for sign, name in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
+  """Returns a hint if a header has another delimiter, else ""."""
+  for sign, name in _DELIMITER_NAMES.items():
     if sign != delimiter and any(sign in column for column in columns):
-      wanted = "tabs" if delimiter == "\t" else "commas"
+      wanted = _DELIMITER_NAMES[delimiter]
       return f"; its columns are separated by {name}, expected {wanted}"
   return ""
 

@@ -103,18 +103,14 @@ def read_annotated_file(path: str | os.PathLike) -> dict[str, list[Sample]]:
         f"{_MIN_SPLIT_SIZE * len(SPLITS)}, two for each of {', '.join(SPLITS)}"
       )
     split_by_id = _divide(list(samples))
-    sizes = dict(collections.Counter(split_by_id.values()))
-    logging.info(
-      "%s: no split is given; by the hash of the ids: %s",
-      path,
-      ", ".join(f"{split} {sizes[split]}" for split in SPLITS),
-    )
-  num_tested = list(split_by_id.values()).count("test")
-  if num_tested < _FEW_TESTED:
+    logging.info("%s: no split is given; divided by the hash of the ids", path)
+  sizes = collections.Counter(split_by_id.values())
+  logging.info("%s: %s", path, ", ".join(f"{s} {sizes[s]}" for s in SPLITS))
+  if sizes["test"] < _FEW_TESTED:
     logging.warning(
       "%s: %d statements in the test split: too few to compare models",
       path,
-      num_tested,
+      sizes["test"],
     )
   return {
     split: [s for s in samples.values() if split_by_id[s.sample_id] == split]

@@ -317,7 +317,8 @@ def _list_alternative_names(
 ) -> tuple[str, ...]:
   """Returns all names of the city that were in use in the period of a name.
 
-  Names that are no question's are answers, too: 恒州 was another city before.
+  This includes names that no question asks for because two cities had them
+  (恒州).
   """
   synonyms = [
     spelling

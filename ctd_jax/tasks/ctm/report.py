@@ -186,22 +186,17 @@ def format_report(
   """Returns the report in Markdown."""
   columns = ["questions", "right", "of", "accuracy in % [95 %]"]
   blocks = [f"# {name}: {len(graded)} questions", ""]
-  blocks += [f"- {key}: {value}" for key, value in notes.items()]
-  num_unlisted = sum(not question.listed for question, _ in graded)
-  num_undecided = sum(v.source == UNDECIDED for _, v in graded)
-  num_unreadable = sum(v.unreadable_votes for _, v in graded)
-  if num_unlisted:
-    blocks.append(
-      f"- {num_unlisted} questions of no listed type count only towards the "
-      "numbers of relations (=1 to >=4) and the distances"
-    )
-  if num_undecided:
-    blocks.append(
-      f"- {num_undecided} answers that no rule could decide count as wrong; "
-      "--judge_model=PROVIDER/NAME lets a model vote on them"
-    )
-  if num_unreadable:
-    blocks.append(f"- {num_unreadable} votes of the grader could not be read")
+  counts = {
+    "questions of no listed type (they count only by number of relations and "
+    "by distance)": sum(not question.listed for question, _ in graded),
+    "undecided answers (they count as wrong; with --judge_model a model votes "
+    "on them)": sum(verdict.source == UNDECIDED for _, verdict in graded),
+    "unreadable votes of the grader": sum(
+      verdict.unreadable_votes for _, verdict in graded
+    ),
+  }
+  shown = {**notes, **{key: n for key, n in counts.items() if n}}
+  blocks += [f"- {key}: {value}" for key, value in shown.items()]
   blocks += [
     "",
     output.format_table(

@@ -130,7 +130,7 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
 
 
 def test_a_number_of_a_day_proves_as_little_as_it_tells():
-  # Months 0 to 3; the last section fits all but the last month.
+  # Of months 0 to 3, half of the sections fit one, the others all but the last.
   log_p = np.full((100, 1, 5), -2.5)
   log_p[:50, 0, 1] = log_p[50:, 0, :3] = 0
   said = FakeEmissions(np.full(100, DAY), log_p)
