@@ -17,7 +17,7 @@ from scipy.special import expit, logsumexp
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import transition_model
+from ctd_jax.dating.chronicle import daily_entries, transition_model
 from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
   COMMON_DAYS_STATEMENT,
@@ -32,6 +32,7 @@ from ctd_jax.dating.chronicle.sections import (
   RULED_YEAR_STATEMENT,
   SEASON,
   STREAM,
+  TOLD_KINDS,
   TOLD_MONTH,
   TOLD_YEAR,
   YEAR,
@@ -162,7 +163,7 @@ class SectionEmissions:
       [name_calendars(section) for section in sections], calendar
     )
     # What a reader dates happened then; it is not told in retrospect.
-    self.kinds = np.array(
+    kinds = np.array(
       [
         _find_told_kind(section)
         if section.may_be_told and row not in (allowed_months or {})
@@ -172,6 +173,9 @@ class SectionEmissions:
       np.int32,
     )
     self.allowed_months = dict(allowed_months or {})
+    self.kinds = daily_entries.mark_daily_entries(kinds, sections)
+    fixed = [*self.allowed_months]
+    self.kinds[fixed] = kinds[fixed]
     self._is_of_other_time = np.array(
       [section.is_of_other_time for section in sections]
     )
@@ -604,7 +608,7 @@ def measure_fit(
   it can tell: the number of a day fits nearly every month.
   """
   gained = possible = _PRIOR_FIT
-  is_own = ~np.isin(emissions.kinds, (TOLD_MONTH, TOLD_YEAR))
+  is_own = ~np.isin(emissions.kinds, TOLD_KINDS)
   for start in range(0, len(path), _BLOCK_SIZE):
     stop = min(start + _BLOCK_SIZE, len(path))
     log_p = emissions(start, stop)[..., :-1]  # [B, S, K]

@@ -66,11 +66,13 @@ def fold_date_glyphs(text: str) -> str:
 # sexagenary cycle; MONTH, SEASON and YEAR are the largest unit of its date;
 # NAMED is a reign with its year; STREAM is the mark of a stream, 「傳」.
 # TOLD_MONTH and TOLD_YEAR stand inside running text, where the record may only
-# mention the date.
+# mention the date. BETWEEN_DAYS, NEXT_DAY and TOLD_IN_ENTRY are of a text of
+# daily entries (`daily_entries`).
 
 NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
-TOLD_MONTH, TOLD_YEAR = range(7, 9)
-NUM_KINDS = 9
+BETWEEN_DAYS, NEXT_DAY = range(7, 9)
+TOLD_KINDS = TOLD_MONTH, TOLD_YEAR, TOLD_IN_ENTRY = range(9, 12)
+NUM_KINDS = 12
 
 
 # A name of `emissions.LOG_ERROR_ODDS` and its values.

@@ -11,13 +11,17 @@ import numpy as np
 from jaxtyping import Bool, Int, Int32
 
 from ctd_jax.dating.chronicle.sections import (
+  BETWEEN_DAYS,
   DAY,
   MONTH,
   NAMED,
+  NEXT_DAY,
   NO_DATE,
   NUM_KINDS,
   SEASON,
   STREAM,
+  TOLD_IN_ENTRY,
+  TOLD_KINDS,
   TOLD_MONTH,
   TOLD_YEAR,
   YEAR,
@@ -58,24 +62,25 @@ class TransitionModel:
   The rest up to 1 is the chance of a step past the boundary of the kind.
   """
 
-  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, TOLD_MONTH, TOLD_YEAR
+  # NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, BETWEEN_DAYS, NEXT_DAY,
+  # TOLD_MONTH, TOLD_YEAR, TOLD_IN_ENTRY
   # Stays in the month of the section before.
-  rest: Chances = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3, 0.1, 0.65)
+  rest: Chances = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3, .99, .9, 0.1, 0.65, .99)
   # Steps on without crossing the boundary of the kind.
-  slip: Chances = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01, 0.0, 0.01)
+  slip: Chances = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01, 0.0, 0.0, 0.0, 0.01, 0.0)
   # Of the geometric number of months beyond the boundary, 0-1.
-  ratio: Chances = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75, 0.6, 0.8)
+  ratio: Chances = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75, 0.02, 0.02, 0.6, 0.8, 0.02)
   # Jumps to any later month.
-  jump: Chances = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.02, 0.01, 1e-3, 0.02)
+  jump: Chances = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.02, 0.01, 1e-5, 1e-3, 1e-3, 0.02, 1e-5)
   # Goes back to the head of the year and a geometric number of months on.
-  back: Chances = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3, 1e-3, 5e-3)
+  back: Chances = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3, 1e-5, 1e-3, 1e-3, 5e-3, 1e-5)
   # Goes to any month.
-  restart: Chances = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 0.02, 1e-3, 1e-5, 0.02)
+  restart: Chances = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 0.02, 1e-3, 1e-6, 1e-4, 1e-5, 0.02, 1e-6)
   # Leaves the calendar.
-  leave: Chances = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4, 1e-5, 0.01)
+  leave: Chances = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4, 1e-5, 1e-5, 1e-5, 0.01, 1e-5)
   # Tells of any month up to its own; for TOLD_MONTH and TOLD_YEAR, of any month
   # at all.
-  flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.1, 0.65)
+  flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.01, 0.01, 0.1, 0.65, 0.99)
 
 
 class Boundaries(NamedTuple):
@@ -102,6 +107,8 @@ def find_boundaries(
   following = {
     NO_DATE: next_month,
     DAY: next_month,
+    BETWEEN_DAYS: next_month,
+    NEXT_DAY: next_month,
     MONTH: next_month,
     SEASON: np.searchsorted(season_of, season_of, side="right"),
     YEAR: next_year,
@@ -109,6 +116,7 @@ def find_boundaries(
     STREAM: next_year,
     TOLD_MONTH: next_month,
     TOLD_YEAR: next_year,
+    TOLD_IN_ENTRY: next_month,
   }
   return Boundaries(
     np.stack([following[kind] for kind in range(NUM_KINDS)]).astype(np.int32),
@@ -181,7 +189,7 @@ def fit_transition_model(
     fitted["ratio"].append(float(mean / (1 + mean)))
   # What is told of leaves the text where it was.
   fitted["flashback"] = [
-    fitted["rest"][kind] if kind in (TOLD_MONTH, TOLD_YEAR) else flashback
+    fitted["rest"][kind] if kind in TOLD_KINDS else flashback
     for kind, flashback in enumerate(model.flashback)
   ]
   return dataclasses.replace(

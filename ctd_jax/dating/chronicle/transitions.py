@@ -28,6 +28,9 @@ from ctd_jax.dating.chronicle.transition_model import (
 _PLAIN_SUM = NUM_KINDS + 1  # row of `RunningSums` with a ratio of 1
 # From outside the calendar: of coming back, to any month alike.
 _COME_BACK = 0.1
+# Of what a section of each kind tells that is not of its own month: the share
+# that may be of any month, not only of an earlier one.
+_SHARE_OF_ANY = (0.0,) * TOLD_MONTH + (1.0, 1.0, 0.1)
 
 
 class RunningSums(NamedTuple):
@@ -67,8 +70,8 @@ class Transitions(NamedTuple):
   ratio: jax.Array
   # Over months with these ratios, never logs; None for best paths.
   sums: RunningSums | None
-  # [C + 1, 2, K] weights of a section's own emission and of any month it may
-  # tell of instead.
+  # [C + 1, 3, K] weights of a section's own emission, of any month up to its
+  # own that it may tell of instead, and of any month at all.
   outlier: jax.Array
   offset_transition: jax.Array  # [C + 1, S, S] from offset to the next offset
 
@@ -125,13 +128,14 @@ def make_transitions(
     log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
     # A section that moves nothing tells of its own month.
     flashback = np.append(model.flashback, 0.0)[:, None]
-    num_told = np.where(
-      is_told(np.arange(num_kinds + 1))[:, None], num_months, positions + 1
-    )
+    later = np.append(_SHARE_OF_ANY, 0.0)[:, None]
     outlier = np.stack(
       [
         np.broadcast_to(np.log(1 - flashback), (num_kinds + 1, num_months)),
-        np.log(flashback) - np.log(num_told),
+        np.log(flashback * (1 - later)) - np.log(positions + 1),
+        np.broadcast_to(
+          np.log(flashback * later / num_months), (num_kinds + 1, num_months)
+        ),
       ],
       axis=1,
     )
@@ -355,8 +359,13 @@ def score_best_moves(
 
 
 def is_told(kinds: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-  """Returns which kinds may tell of any month, later ones included."""
+  """Returns which kinds may tell of months of other times."""
   return (kinds >= TOLD_MONTH) & (kinds < NUM_KINDS)
+
+
+def _take_weights(outlier: jax.Array, kinds_B: jax.Array) -> jax.Array:
+  """Returns the three weights of the sections of a block, each [B, 1, K]."""
+  return jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
 
 
 def add_flashback(
@@ -371,15 +380,16 @@ def add_flashback(
     emission_BxSxP: at least 0, up to a factor for each section.
     other_BxS: sum of the emissions of months outside a window.
   """
-  own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
+  own_weight, earlier_weight, any_weight = _take_weights(outlier, kinds_B)
   emission_BxSxK = emission_BxSxP[..., :-1]
-  earlier_BxSxK = jnp.where(
-    is_told(kinds_B)[:, None, None],
-    emission_BxSxK.sum(-1, keepdims=True),
-    jnp.cumsum(emission_BxSxK, axis=-1),
+  other_BxSx1 = jnp.asarray(other_BxS)[..., None]
+  earlier_BxSxK = jnp.cumsum(emission_BxSxK, axis=-1) + other_BxSx1
+  any_BxSx1 = emission_BxSxK.sum(-1, keepdims=True) + other_BxSx1
+  inside = (
+    own_weight * emission_BxSxK
+    + earlier_weight * earlier_BxSxK
+    + any_weight * any_BxSx1
   )
-  earlier_BxSxK += jnp.asarray(other_BxS)[..., None]
-  inside = own_weight * emission_BxSxK + earlier_weight * earlier_BxSxK
   return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)
 
 
@@ -394,14 +404,17 @@ def part_told(
   Only kinds in `is_told` have a weight of another month. `weight_BxSxP` is that
   of the place a section is in, without its own emission.
   """
-  own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
+  own_weight, earlier_weight, any_weight = _take_weights(outlier, kinds_B)
   weight_BxSxK = weight_BxSxP[..., :-1]
   emission_BxSxK = emission_BxSxP[..., :-1]
   outside_BxSx1 = (weight_BxSxP * emission_BxSxP)[..., -1:]
   own = own_weight * weight_BxSxK * emission_BxSxK
-  elsewhere = (other_weight * weight_BxSxK).sum(-1, keepdims=True)
+  # What may tell of a month stands at it or later, or anywhere.
+  elsewhere_BxSxK = jax.lax.cumsum(
+    earlier_weight * weight_BxSxK, axis=2, reverse=True
+  ) + (any_weight * weight_BxSxK).sum(-1, keepdims=True)
   told = jnp.append(
-    elsewhere * emission_BxSxK, jnp.zeros_like(outside_BxSx1), axis=-1
+    elsewhere_BxSxK * emission_BxSxK, jnp.zeros_like(outside_BxSx1), axis=-1
   )
   may_be_told = is_told(kinds_B)[:, None, None]
   standing = weight_BxSxP * add_flashback(outlier, emission_BxSxP, kinds_B)
