@@ -12,7 +12,6 @@ dates move apart, for each number of stray moves. The constants of
 """
 
 import argparse
-import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from unittest import mock
@@ -131,22 +130,6 @@ def count_errors(records: Sequence[GoldRecord], reigns: str) -> tuple[int, int]:
   return int((abs(steps[:, 0] - steps[:, 1]) > _APART).sum()), len(steps)
 
 
-def cut_piece(
-  records: Sequence[GoldRecord], first_year: int
-) -> list[GoldRecord]:
-  """Returns the records of thirty years, without their dates."""
-  years = range(first_year, first_year + _NUM_YEARS)
-  rows = [
-    row
-    for row, record in enumerate(records)
-    if record.places and record.places[0].month.year in years
-  ]
-  piece = chronicle_order.make_variant(
-    records[rows[0] : rows[-1] + 1], "heads_cut"
-  )
-  return list(itertools.dropwhile(lambda record: not record.places, piece))
-
-
 def main() -> None:
   """Prints the counts, and the choice if asked."""
   parser = argparse.ArgumentParser(
@@ -161,7 +144,12 @@ def main() -> None:
     for num_stray in STRAY_MOVES:
       with mock.patch.object(transition_model, "_STRAY_MOVES", num_stray):
         errors = [
-          count_errors(cut_piece(gold.records, year), reigns)
+          count_errors(
+            chronicle_order.cut_years(
+              gold.records, range(year, year + _NUM_YEARS)
+            ),
+            reigns,
+          )
           for reigns, years in PIECES.items()
           for year in years
         ]

@@ -10,8 +10,9 @@ every place where a date is printed, it measures
   year, month   share whose most probable month is right
   coverage@90   share whose credible months hold the right one
 
-A date that is cut is still right for what follows it. Where entries are left
-out or moved, and where months are cut, records are parted at every printed
+With --pieces it does so for some years of a text alone, all years and months
+cut. A date that is cut is still right for what follows it. Where entries are
+left out or moved, and where months are cut, records are parted at every printed
 date: an entry is what stands under one.
 """
 
@@ -79,6 +80,20 @@ def make_variant(
   if variant == "misplaced":
     return _move_some(pieces, rng)
   return pieces
+
+
+def cut_years(records: Sequence[GoldRecord], years: range) -> list[GoldRecord]:
+  """Returns the records of some years, as in `heads_cut`.
+
+  Nothing says when they begin.
+  """
+  rows = [
+    row
+    for row, record in enumerate(records)
+    if record.places and record.places[0].month.year in years
+  ]
+  piece = make_variant(records[rows[0] : rows[-1] + 1], "heads_cut")
+  return list(itertools.dropwhile(lambda record: not record.places, piece))
 
 
 def split_record(record: GoldRecord) -> list[GoldRecord]:
@@ -252,16 +267,19 @@ def make_key(record: int, position: int) -> int:
 
 
 def measure(
-  gold: chronicle_texts.GoldText, text: str, variant: str
+  records: Sequence[GoldRecord], reigns: str, names: tuple[str, str, str]
 ) -> list[results.ResultRow]:
-  """Returns the figures of one text in one variant."""
-  records = make_variant(gold.records, variant)
+  """Returns the figures of records.
+
+  `names` are those of the dataset, the text and the mode.
+  """
   start_time = time.monotonic()
-  dates = date_text([record.entry for record in records], gold.reigns)
+  dates = date_text([record.entry for record in records], reigns)
   seconds = time.monotonic() - start_time
   figures = compute_figures(list(judge(records, dates)))
   about = result_rows.describe_run("chronicle_order", seconds)
-  names = "chronicles", text, "T0+order", "posterior", "test", variant, "heads"
+  dataset, text, mode = names
+  names = dataset, text, "T0+order", "posterior", "test", mode, "heads"
   return [
     results.ResultRow(*names, metric, value, **about)
     for metric, value in figures.items()
@@ -273,9 +291,18 @@ def read_flags() -> argparse.Namespace:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  texts = [name for name in chronicle_texts.TEXTS if "complete" not in name]
+  texts = [
+    name
+    for name, (folder, *_) in chronicle_texts.TEXTS.items()
+    if folder != "complete"
+  ]
   parser.add_argument("--texts", default=",".join(texts))
   parser.add_argument("--variants", default=",".join(VARIANTS))
+  parser.add_argument(
+    "--pieces",
+    help="years of texts, without their printed years and months, instead of "
+    "whole texts: changbian:970-999,xinian:1127-1162",
+  )
   parser.add_argument(
     "--sources", type=pathlib.Path, required=True, help="source texts"
   )
@@ -288,23 +315,43 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--complete",
     type=pathlib.Path,
-    help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
+    help="folder of kanripo/KR2b0007, kanripo/KR2b0024 and "
+    "NiuTrans/Classical-Modern",
   )
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   return parser.parse_args()
 
 
+def list_runs(
+  flags: argparse.Namespace,
+) -> Iterator[tuple[Sequence[GoldRecord], str, tuple[str, str, str]]]:
+  """Yields the arguments of `measure` for each text and variant, or piece."""
+  pieces = [
+    piece.split(":") for piece in (flags.pieces or "").split(",") if piece
+  ]
+  texts = [text for text, _ in pieces] or flags.texts.split(",")
+  for text in dict.fromkeys(texts):
+    gold = chronicle_texts.read_gold(text, vars(flags))
+    for of_text, years in pieces:
+      if of_text == text:
+        first, last = map(int, years.split("-"))
+        piece = cut_years(gold.records, range(first, last + 1))
+        names = "chronicles/years", f"{text} {years}", "heads_cut"
+        yield piece, gold.reigns, names
+    for variant in () if pieces else flags.variants.split(","):
+      records = make_variant(gold.records, variant)
+      yield records, gold.reigns, ("chronicles", text, variant)
+
+
 def main() -> None:
-  """Measures every text in every variant."""
+  """Measures every text in every variant, or the pieces."""
   flags = read_flags()
   rows = []
-  for text in flags.texts.split(","):
-    gold = chronicle_texts.read_gold(text, vars(flags))
-    for variant in flags.variants.split(","):
-      of_text = measure(gold, text, variant)
-      result_rows.print_rows(of_text)
-      rows += of_text
-      result_rows.write_rows(flags.rows, rows)
+  for records, reigns, names in list_runs(flags):
+    of_text = measure(records, reigns, names)
+    result_rows.print_rows(of_text)
+    rows += of_text
+    result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -302,6 +302,14 @@ def read_changbian(path: pathlib.Path, outside: pathlib.Path) -> GoldText:
   return GoldText("宋", gold.date_records(entries, heads, table, gold.OPENING))
 
 
+def read_xinian(path: pathlib.Path, outside: pathlib.Path) -> GoldText:
+  """Returns 建炎以來繫年要錄: every juan opens with era, year and month."""
+  table, years = read_dila_months(outside, ("北宋", "南宋"))
+  entries = [e for e in read_entries(path) if "_000" not in e.place.file]
+  heads = read_era_openings(entries, years, _ERA_AND_MONTH)
+  return GoldText("宋", gold.date_records(entries, heads, table, gold.OPENING))
+
+
 def read_houhanji(path: pathlib.Path, outside: pathlib.Path) -> GoldText:
   """Returns 後漢紀: every year opens a paragraph."""
   table, years = read_dila_months(outside, ("西漢", "新", "東漢"))
@@ -470,6 +478,7 @@ TEXTS: Mapping[
   "gongyang": ("sources", "gongyangzhuan_wikisource", read_annals_by_duke),
   "guliang": ("sources", "guliangzhuan_KR1e0008", read_numbered_annals),
   "changbian": ("outside", "KR2b0019", read_changbian),
+  "xinian": ("complete", "KR2b0024", read_xinian),
   "houhanji": ("outside", "KR2b0004", read_houhanji),
   "tongjian_complete": ("complete", "", read_complete_tongjian),
   "tongjian": ("sources", "zizhitongjian_KR2b0007", read_tongjian),

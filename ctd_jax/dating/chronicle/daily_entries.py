@@ -30,6 +30,7 @@ from ctd_jax.dating.chronicle.sections import (
 # that a single one does. The share is .98 in 繫年要錄, which prints entries of
 # days, and up to .39 in annals (資治通鑑); there nothing changes.
 _SOON = 0.9
+_MONTH_STATEMENTS = "month", "leap", "season", "months"
 _NUM_ROUNDS = 100  # of fitting the mixture
 
 
@@ -50,7 +51,7 @@ def mark_daily_entries(
   heads = [
     row for row in days if sections[row].start == 0 and kinds_N[row] != NO_DATE
   ]
-  gaps = np.diff([days[row] for row in heads]) % CYCLE_LENGTH
+  gaps = np.diff(np.array([days[row] for row in heads], int)) % CYCLE_LENGTH
   share, chances = _fit_gaps(np.bincount(gaps, minlength=CYCLE_LENGTH))
   marked = kinds_N.copy()
   if share < _SOON:
@@ -58,13 +59,14 @@ def mark_daily_entries(
   for (before, head), gap in zip(itertools.pairwise(heads), gaps, strict=True):
     is_soon = chances[gap] >= _SOON
     for row in range(before + 1, head):
+      is_between = kinds_N[row] == NO_DATE
       if row in days:
-        is_between = kinds_N[row] in (NO_DATE, DAY) and (
+        is_between = _prints_only_days(sections[row]) and (
           (days[row] - days[before]) % CYCLE_LENGTH <= gap
         )
-      else:
-        is_between = kinds_N[row] == NO_DATE
-      is_inside = sections[row].start > 0 or (is_soon and row in days)
+      is_inside = sections[row].start > 0 or (
+        is_soon and not _may_open_month(sections[row])
+      )
       if is_inside and not is_between:
         marked[row] = TOLD_IN_ENTRY
       elif is_soon and is_between:
@@ -72,6 +74,17 @@ def mark_daily_entries(
     if is_soon and kinds_N[head] == DAY:
       marked[head] = NEXT_DAY
   return marked
+
+
+def _may_open_month(section: Section) -> bool:
+  """Returns whether a record may be a heading; 「康定元年初」 is none."""
+  return section.is_heading or any(
+    name in _MONTH_STATEMENTS for name, *_ in section.statements
+  )
+
+
+def _prints_only_days(section: Section) -> bool:
+  return all(name in DAY_STATEMENTS for name, *_ in section.statements)
 
 
 def _find_day(section: Section) -> int | None:

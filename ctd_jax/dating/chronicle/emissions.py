@@ -20,6 +20,7 @@ from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import daily_entries, transition_model
 from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
+  BETWEEN_DAYS,
   COMMON_DAYS_STATEMENT,
   COMMON_YEAR_STATEMENT,
   CYCLE_STATEMENT,
@@ -27,11 +28,13 @@ from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
   MONTH,
   NAMED,
+  NEXT_DAY,
   NO_DATE,
   NUMBERED_DAY_STATEMENT,
   RULED_YEAR_STATEMENT,
   SEASON,
   STREAM,
+  TOLD_IN_ENTRY,
   TOLD_KINDS,
   TOLD_MONTH,
   TOLD_YEAR,
@@ -632,12 +635,14 @@ def measure_reliability(
   """Returns the reliability of a text; `fit` is that of its path."""
   kinds = emissions.kinds
   counts = np.bincount(kinds, minlength=len(model.rest))
-  num_heads = counts.sum() - counts[NO_DATE] - counts[DAY]
+  num_days = counts[[DAY, NEXT_DAY]].sum()
+  undated = [NO_DATE, BETWEEN_DAYS, TOLD_IN_ENTRY]
+  num_heads = counts.sum() - counts[undated].sum() - num_days
   # Beside printed heads, days that do not fit are wrong themselves: the fit
   # counts fully up to a quarter of heads, and not at all from a half on.
-  headless = 2 - 4 * num_heads / max(num_heads + counts[DAY], 1)
+  headless = 2 - 4 * num_heads / max(num_heads + num_days, 1)
   unfitting = (_FITTING - fit) / (_FITTING - _UNFITTING)
-  counts[[NO_DATE, NAMED, STREAM, TOLD_YEAR]] = 0
+  counts[[*undated, NAMED, STREAM, TOLD_YEAR]] = 0
   num_dated = max(counts.sum(), 1)
   restarts = float(counts @ model.restart / num_dated)
   counts[YEAR] = 0

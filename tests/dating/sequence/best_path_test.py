@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.chronicle import best_path, transition_model, transitions
-from ctd_jax.dating.chronicle.sections import DAY, MONTH, NO_DATE, YEAR
+from ctd_jax.dating.chronicle.sections import (
+  DAY,
+  MONTH,
+  NO_DATE,
+  NUM_KINDS,
+  YEAR,
+)
 
 NUM_YEARS = 40
 YEARS = np.repeat(np.arange(NUM_YEARS), 12)
@@ -44,9 +50,7 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
   turn[np.diag_indices(num_offsets)] = 1 - 0.05 * (num_offsets - 1)
   first = make_moves(transition_model.TransitionModel(), turn)
   other = make_moves(
-    transition_model.TransitionModel(
-      rest=(0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1)
-    ),
+    transition_model.TransitionModel(rest=(0.9, 0.6, *[0.1] * (NUM_KINDS - 2))),
     turn,
   )
   shapes = set()

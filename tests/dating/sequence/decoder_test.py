@@ -18,6 +18,7 @@ from ctd_jax.dating.chronicle.sections import (
   NO_DATE,
   NUM_KINDS,
   SEASON,
+  TOLD_IN_ENTRY,
   TOLD_MONTH,
   YEAR,
 )
@@ -28,15 +29,29 @@ MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
 PLACES = SIZE + 1  # the last one is outside of the calendar
 MOTION = transition_model.TransitionModel(
-  rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3, 0.4, 0.3),
-  slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05, 0.0, 0.1),
-  ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2, 0.5, 0.4),
-  jump=(0.07, 0.05, 0.07, 0.06, 0.07, 0.1, 0.02, 0.05, 0.1),
-  back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3, 0.1, 0.1),
-  restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1, 0.05, 0.1),
-  leave=(0.01, 0.02, 0.03, 0.01, 0.02, 0.05, 0.02, 0.01, 0.02),
-  flashback=(0.1, 0.2, 0.1, 0.05, 0.1, 0.02, 0.1, 0.4, 0.3),
+  rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3, 0.6, 0.4, 0.4, 0.3, 0.5),
+  slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05, 0.0, 0.03, 0.0, 0.1, 0.0),
+  ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2, 0.2, 0.3, 0.5, 0.4, 0.3),
+  jump=(0.07, 0.05, 0.07, 0.06, 0.07, 0.1, 0.02, 0.04, 0.06, 0.05, 0.1, 0.03),
+  back=(0.03, 0.1, 0.02, 0.05, 0.1, 0.2, 0.3, 0.02, 0.05, 0.1, 0.1, 0.04),
+  restart=(0.02, 0.01, 0.03, 0.02, 0.05, 0.1, 0.1, 0.01, 0.02, 0.05, 0.1, 0.02),
+  leave=(
+    0.01,
+    0.02,
+    0.03,
+    0.01,
+    0.02,
+    0.05,
+    0.02,
+    0.01,
+    0.02,
+    0.01,
+    0.02,
+    0.01,
+  ),
+  flashback=(0.1, 0.2, 0.1, 0.05, 0.1, 0.02, 0.1, 0.1, 0.05, 0.4, 0.3, 0.6),
 )
+MONTHS_TOLD = 600  # mean number of months that an entry tells back
 # Nothing goes back, and nothing leaves the calendar.
 FORWARD = dataclasses.replace(
   MOTION, **{name: (0.0,) * NUM_KINDS for name in ("back", "restart", "leave")}
@@ -54,7 +69,9 @@ def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
   size = len(years)
   dates = list(zip(years, months, strict=True))
   seasons = [(y, (m - 1) // 3) for y, m in dates]
-  unit = [*[range(size)] * 3, seasons, *[years] * 3, range(size), years][kind]
+  each = range(size)
+  of_entries = [each, each, each, years, each]
+  unit = [*[each] * 3, seasons, *[years] * 3, *of_entries][kind]
   found = np.zeros((7, size + 1, size + 1))
   rest, slip, ratio, jump, back, restart, leave = (
     getattr(motion, name)[kind]
@@ -82,19 +99,28 @@ def ways(kind, motion=MOTION, years=YEARS, months=MONTHS):
   return found
 
 
+def tell(own, kind, motion=MOTION):
+  """[K, K] weights of telling of each month, from each month."""
+  size, share = len(own), motion.flashback[kind]
+  back = np.arange(size)[:, None] - np.arange(size)
+  if kind < TOLD_MONTH:
+    other = np.tri(size) / np.arange(1, size + 1)[:, None]
+  elif kind == TOLD_IN_ENTRY:
+    ratio = np.exp(-1 / MONTHS_TOLD)
+    near = np.where(back >= 0, 0.9 * (1 - ratio) * ratio**back, 0)
+    far = 1 - 0.9 * (1 - ratio ** np.arange(1, size + 1))
+    other = near + far[:, None] / size
+  else:
+    other = np.full((size, size), 1 / size)
+  return ((1 - share) * np.eye(size) + share * other) * own
+
+
 def outliers(evidence, kinds, motion=MOTION):
-  kinds = np.array(kinds)
-  own = np.exp(evidence[:, :-1])
-  before = np.cumsum(own, 1) / np.arange(1, own.shape[1] + 1)
-  # A date inside a record may be of any month.
-  before = np.where(
-    (kinds >= TOLD_MONTH)[:, None], own.mean(1)[:, None], before
-  )
-  share = np.array(motion.flashback)[kinds][:, None]
+  told = np.exp(evidence)
   # The first one moves nothing, and tells of its own month.
-  share[0] = 0
-  told = np.log((1 - share) * own + share * before)
-  return np.hstack([told, evidence[:, -1:]])
+  for row, kind in enumerate(kinds[1:], 1):
+    told[row, :-1] = tell(told[row, :-1], kind, motion).sum(1)
+  return np.log(told)
 
 
 def chronicle(records, seed=0):
@@ -111,14 +137,11 @@ def give(evidence):
 def find_dates(evidence, kinds, posterior, motion=MOTION):
   """Posterior of the month that each section tells of, [N, P]."""
   dates = posterior.copy()
-  own = np.exp(evidence[:, :-1])
   for i in range(1, len(evidence)):
     if kinds[i] >= TOLD_MONTH:
-      share = motion.flashback[kinds[i]]
-      here = (1 - share) * own[i]
-      here = posterior[i, :-1] * here / (here + share * own[i].mean())
-      elsewhere = posterior[i, :-1].sum() - here.sum()
-      dates[i, :-1] = here + elsewhere * own[i] / own[i].sum()
+      weights = tell(np.exp(evidence[i, :-1]), kinds[i], motion)
+      shares = weights / weights.sum(1, keepdims=True)
+      dates[i, :-1] = posterior[i, :-1] @ shares
   return dates
 
 
@@ -300,7 +323,9 @@ def test_motion_is_learned_from_a_path():
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
   kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
-  believed = transition_model.TransitionModel(rest=(0.5, *[0.1] * 8))
+  believed = transition_model.TransitionModel(
+    rest=(0.5, *[0.1] * (NUM_KINDS - 1))
+  )
   learned = transition_model.fit_transition_model(
     believed, path, kinds, boundary
   )
