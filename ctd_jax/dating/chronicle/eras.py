@@ -451,6 +451,7 @@ def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
 # a ruler or era of another time, or a year past the end of an era's table. It
 # ends with the heading, or where a reign of the calendar is printed. One that
 # begins inside a record may be quoted there, 「唐開元二年」, and ends with it.
+# Where no other year follows the first, it ends when the months begin again.
 #
 # A heading is a guess: 「元帝紀」 is no annals of the Yuan where 元帝 is a
 # ruler of the calendar, nor is any chapter that prints the calendar's eras.
@@ -486,6 +487,9 @@ def mark_outside_stretches(
         elif section.start > 0 and not was_other:
           stretch.quoting_record = section.record
           stretch.year_before = year_before
+        stretch.last_month = _find_month(section)
+      elif stretch.is_past_its_year(_find_month(section)):
+        stretch = _Stretch(known_year=stretch.known_year)
       is_other = stretch.is_of_other_time
     marked.append(dataclasses.replace(section, is_of_other_time=is_other))
   return marked
@@ -498,9 +502,20 @@ class _Stretch:
   is_of_other_time: bool = False
   known_year: int | None = None
   other_year: int | None = None
+  num_years: int = 0  # read of another time
+  last_month: int = 0  # of its year
   # Record inside which the stretch began, and the last year before it.
   quoting_record: int | None = None
   year_before: int | None = None
+
+  def is_past_its_year(self, month: int) -> bool:
+    """Takes in the month of a section without a year, 0 if it prints none.
+
+    Returns whether it is of another year, whose number is not printed.
+    """
+    is_earlier = 0 < month < self.last_month
+    self.last_month = month or self.last_month
+    return is_earlier and self.is_of_other_time and self.num_years == 1
 
   def read_year(self, statement: DateStatement, is_of_other_time: bool) -> None:
     """Takes in the year at the head of a section."""
@@ -515,6 +530,7 @@ class _Stretch:
       self.known_year = year
     elif is_of_other_time:
       self.is_of_other_time, self.other_year = True, year
+      self.num_years += 1
     elif not self.is_of_other_time:
       self.known_year = year
     elif name is not None or (
@@ -562,6 +578,15 @@ def _find_year(section: Section) -> DateStatement | None:
   if section.kind not in (YEAR, NAMED):
     return None
   return find_statement(section, "year", UNKNOWN_ERA_STATEMENT)
+
+
+def _find_month(section: Section) -> int:
+  """Returns the month of a section, or the first of its season, or 0."""
+  statement = find_statement(section, "month", "season")
+  if statement is None:
+    return 0
+  name, value = statement
+  return value if name == "month" else 3 * value + 1
 
 
 def _follows(year: int, last_year: int | None) -> bool:

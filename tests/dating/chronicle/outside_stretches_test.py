@@ -39,6 +39,20 @@ def test_an_aside_does_not_lead_out_of_the_calendar(han):
   assert mark(records_of(lines), han) == [False, True, False]
 
 
+@pytest.mark.parametrize(
+  ("lines", "outside"),
+  [
+    # A document of 74 CE at the head of a record, then no year any more.
+    (["孝明皇帝十七年三月，詔。", "五月，水。", "二月，雨。", "三月，雪。"], 2),
+    (["孝明皇帝十七年七月，詔。", "春，雨。", "九月，雪。"], 1),
+    (["洪武七年三月，雨。", "雪。", "八年正月，水。", "九年正月，雪。"], 4),
+  ],
+)
+def test_one_year_of_another_time_lasts_a_year(lines, outside, han):
+  marks = mark(records_of(["惠帝三年春，雨。", *lines]), han)
+  assert marks == [False] + [row < outside for row in range(len(lines))]
+
+
 def test_a_misprinted_era_goes_on_with_the_count():
   han = calendar_lib.load_calendar("東漢")
   lines = ["熹平三年春，雨。", "嘉平四年春，雪。", "二月，雨。", "五年春，水。"]
