@@ -174,6 +174,11 @@ def _add_row(
     row.get(chosen[role], "").strip()
     for role in (DATE_COLUMN, TEXT_COLUMN, ID_COLUMN)
   )
+  if not (date or text):
+    entry_list.counts["rows without text"] += any(
+      cell.strip() for cell in row.values()
+    )
+    return
   assembly = EntryAssembly()
   assembly.start_line(place)
   if date:

@@ -37,7 +37,12 @@ load_reigns = functools.cache(chronicle_input.load_reigns)
     ("洪武五年春十四月，雪。", "month 14"),
     ("洪武五年閏十三月，雪。", "month 13"),
     ("洪武五年二十一月，雪。", "month 21"),
+    ("十三月，雪。", "month 13"),
+    ("十四月甲子，雪。", "month 14"),
+    ("閏十三月，雪。", "month 13"),
     # What fits, and lengths.
+    ("十三月不雨。", None),
+    ("三月，雪。", None),
     ("洪武三年六月戊午朔，大雨。", None),
     ("洪武三年六月初九日丙寅，地震。", None),
     ("洪武五年二月，十三月不雨。", None),

@@ -87,6 +87,7 @@ def list_left_out(work: Work) -> list[Note]:
     "notes": sum(
       note.kind != "date" for entry in work.entries for note in entry.notes
     ),
+    "rows": work.counts.get("rows without text", 0),
     "dropped": work.characters.get("dropped", 0),
   }
   return [

@@ -51,6 +51,10 @@ _BARE_YEAR = re.compile(
   "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
 )
 _ANY_MONTH = re.compile(rf"閏?(?P<number>{numerals.NUMERAL_PATTERN})月(?!餘)")
+# At the head of a record 「十三月」 is a length unless a pause or a day follows.
+_OPENING_MONTH = re.compile(
+  rf"[○\s]*{_ANY_MONTH.pattern}(?=[，、\s]|{sexagenary.PAIR_PATTERN})"
+)
 # At the start of a sentence, or after a bracket that names the year.
 _NAMED_MONTH = re.compile(
   r"(?:(?<=[。！？；○\s）)〕\]])|^)"
@@ -294,9 +298,19 @@ def _find_part_of_era(
 def _find_wrong_months(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the months that no year has, right after a year: 「十三月」."""
+  """Returns the months that no year has, 「十三月」.
+
+  They are right after a year, or at the head of a record.
+  """
   # They say nothing, but the reader is told.
   part = DatePart.MONTH
+  matches = [
+    _ANY_MONTH.match(text, date.end)
+    for date in dates
+    if date.last_part < part and not date.may_be_length
+  ]
+  if all(date.start > 0 for date in dates):
+    matches.append(_OPENING_MONTH.match(text))
   return [
     PrintedDate(
       *match.span(),
@@ -305,10 +319,7 @@ def _find_wrong_months(
       MONTH,
       (("month", numerals.parse_numeral(match["number"])),),
     )
-    for date in dates
-    if date.last_part < part
-    and not date.may_be_length
-    and (match := _ANY_MONTH.match(text, date.end))
+    for match in filter(None, matches)
   ]
 
 

@@ -105,6 +105,14 @@ def test_what_is_left_out_is_counted(tmp_path):
   )
 
 
+def test_rows_without_text_are_counted(tmp_path):
+  table = "id,date,text\n1,元年,雨。\n2,,\n,,\n4,二年,\n"
+  work = chronicle_input.read_chronicle(write(tmp_path, "a.csv", table), LINE)
+  assert chronicle_input.summarize_reading(work) == (
+    "table, 2 records, 0 headings, 1 without text skipped"
+  )
+
+
 GB18030 = "元年春，王正月，公即位。三月，公及某盟。".encode("gb18030")
 
 
