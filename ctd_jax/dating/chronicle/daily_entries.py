@@ -27,8 +27,8 @@ from ctd_jax.dating.chronicle.sections import (
 )
 
 # Share of entries that follow soon in a text of daily entries, and the chance
-# that a single one does. The share is .98 in 繫年要錄, which prints entries of
-# days, and up to .39 in annals (資治通鑑); there nothing changes.
+# that a single one does. The share is .99 in 繫年要錄, a text of such entries,
+# and at most .39 in the training chronicles (資治通鑑), where nothing changes.
 _SOON = 0.9
 _MONTH_STATEMENTS = "month", "leap", "season", "months"
 _NUM_ROUNDS = 100  # of fitting the mixture

@@ -51,7 +51,7 @@ _BARE_YEAR = re.compile(
   "(?![之而不後后矣間中乃卒崩死喪無有以餘])"
 )
 _ANY_MONTH = re.compile(rf"閏?(?P<number>{numerals.NUMERAL_PATTERN})月(?!餘)")
-# At the head of a record 「十三月」 is a length unless a pause or a day follows.
+# 「十三月」 heads a record only before a pause or a day; else it is a length.
 _OPENING_MONTH = re.compile(
   rf"[○\s]*{_ANY_MONTH.pattern}(?=[，、\s]|{sexagenary.PAIR_PATTERN})"
 )
