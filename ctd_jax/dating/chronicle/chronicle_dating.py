@@ -56,38 +56,27 @@ _END_MARGIN = 60
 _DATED_KINDS = (sections_lib.MONTH, sections_lib.SEASON, sections_lib.YEAR)
 # From year to year: an entry that opens with a season may begin the next year.
 _YEAR_MODEL = transition_model.TransitionModel(
-  rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.9989, 0.99, 0.96, 0.1, 0.1),
+  rest=(
+    *(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5),
+    *(0.9989, 0.99, 0.96, 0.1, 0.1),
+  ),
   slip=(0.0,) * sections_lib.NUM_KINDS,
-  ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9),
+  ratio=(
+    *(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5),
+    *(0.5, 0.5, 0.5, 0.9, 0.9),
+  ),
   # Thousands of sections without a year must not add up to any year.
-  jump=(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01, 1e-7, 1e-7, 1e-6, 0.2, 0.2),
+  jump=(
+    *(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01),
+    *(1e-7, 1e-7, 1e-6, 0.2, 0.2),
+  ),
   restart=(
-    1e-8,
-    1e-8,
-    1e-7,
-    1e-6,
-    1e-5,
-    1e-2,
-    1e-4,
-    1e-8,
-    1e-8,
-    1e-7,
-    1e-2,
-    1e-2,
+    *(1e-8, 1e-8, 1e-7, 1e-6, 1e-5, 1e-2, 1e-4),
+    *(1e-8, 1e-8, 1e-7, 1e-2, 1e-2),
   ),
   leave=(
-    1e-7,
-    1e-7,
-    1e-7,
-    1e-6,
-    1e-5,
-    0.03,
-    1e-4,
-    1e-7,
-    1e-7,
-    1e-7,
-    0.03,
-    0.03,
+    *(1e-7, 1e-7, 1e-7, 1e-6, 1e-5, 0.03, 1e-4),
+    *(1e-7, 1e-7, 1e-7, 0.03, 0.03),
   ),
   back=(0.0,) * sections_lib.NUM_KINDS,
 )

@@ -64,128 +64,49 @@ class TransitionModel:
   The rest up to 1 is the chance of a step past the boundary of the kind.
   """
 
-  # NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, BETWEEN_DAYS, NEXT_DAY,
-  # TOLD_MONTH, TOLD_YEAR, TOLD_IN_ENTRY
+  # Of NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED and STREAM, and of BETWEEN_DAYS,
+  # NEXT_DAY, TOLD_MONTH, TOLD_YEAR and TOLD_IN_ENTRY.
+  #
   # Stays in the month of the section before.
   rest: Chances = (
-    0.98,
-    0.9,
-    0.01,
-    0.002,
-    0.002,
-    0.05,
-    0.3,
-    0.99,
-    0.9,
-    0.1,
-    0.65,
-    0.99,
+    *(0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3),
+    *(0.99, 0.9, 0.1, 0.65, 0.99),
   )
   # Steps on without crossing the boundary of the kind.
   slip: Chances = (
-    0.0,
-    0.0,
-    0.0,
-    0.002,
-    0.002,
-    0.01,
-    0.01,
-    0.0,
-    0.0,
-    0.0,
-    0.01,
-    0.0,
+    *(0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01),
+    *(0.0, 0.0, 0.0, 0.01, 0.0),
   )
   # Of the geometric number of months beyond the boundary, 0-1.
   ratio: Chances = (
-    0.5,
-    0.5,
-    0.6,
-    0.75,
-    0.75,
-    0.9,
-    0.75,
-    0.02,
-    0.02,
-    0.6,
-    0.8,
-    0.02,
+    *(0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75),
+    *(0.02, 0.02, 0.6, 0.8, 0.02),
   )
   # Jumps to any later month.
   jump: Chances = (
-    1e-3,
-    1e-3,
-    1e-3,
-    1e-3,
-    1e-3,
-    0.02,
-    0.01,
-    1e-5,
-    1e-3,
-    1e-3,
-    0.02,
-    1e-5,
+    *(1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.02, 0.01),
+    *(1e-5, 1e-3, 1e-3, 0.02, 1e-5),
   )
   # Goes back to the head of the year and a geometric number of months on.
   back: Chances = (
-    1e-4,
-    1e-3,
-    2e-3,
-    2e-3,
-    2e-4,
-    0.05,
-    0.3,
-    1e-5,
-    1e-3,
-    1e-3,
-    5e-3,
-    1e-5,
+    *(1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3),
+    *(1e-5, 1e-3, 1e-3, 5e-3, 1e-5),
   )
   # Goes to any month.
   restart: Chances = (
-    1e-5,
-    1e-4,
-    1e-4,
-    1e-4,
-    1e-4,
-    0.02,
-    1e-3,
-    1e-6,
-    1e-4,
-    1e-5,
-    0.02,
-    1e-6,
+    *(1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 0.02, 1e-3),
+    *(1e-6, 1e-4, 1e-5, 0.02, 1e-6),
   )
   # Leaves the calendar.
   leave: Chances = (
-    1e-5,
-    1e-5,
-    1e-5,
-    1e-5,
-    1e-5,
-    0.03,
-    1e-4,
-    1e-5,
-    1e-5,
-    1e-5,
-    0.01,
-    1e-5,
+    *(1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4),
+    *(1e-5, 1e-5, 1e-5, 0.01, 1e-5),
   )
   # Tells of any month up to its own; for TOLD_MONTH and TOLD_YEAR, of any month
-  # at all.
+  # at all; for TOLD_IN_ENTRY, of an earlier one, mostly near.
   flashback: Chances = (
-    0.01,
-    0.01,
-    0.01,
-    0.005,
-    0.005,
-    1e-3,
-    1e-3,
-    0.01,
-    0.01,
-    0.1,
-    0.65,
-    0.99,
+    *(0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3),
+    *(0.01, 0.01, 0.1, 0.65, 0.99),
   )
 
 
