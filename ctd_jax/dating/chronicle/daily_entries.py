@@ -59,11 +59,12 @@ def mark_daily_entries(
   for (before, head), gap in zip(itertools.pairwise(heads), gaps, strict=True):
     is_soon = chances[gap] >= _SOON
     for row in range(before + 1, head):
-      is_between = kinds_N[row] == NO_DATE
-      if row in days:
-        is_between = _prints_only_days(sections[row]) and (
-          (days[row] - days[before]) % CYCLE_LENGTH <= gap
-        )
+      # A day inside a sentence does not date its record.
+      is_between = kinds_N[row] == NO_DATE or (
+        row in days
+        and _prints_only_days(sections[row])
+        and (days[row] - days[before]) % CYCLE_LENGTH <= gap
+      )
       is_inside = sections[row].start > 0 or (
         is_soon and not _may_open_month(sections[row])
       )

@@ -21,7 +21,6 @@ from ctd_jax.dating.chronicle.sections import (
   SEASON,
   STREAM,
   TOLD_IN_ENTRY,
-  TOLD_KINDS,
   TOLD_MONTH,
   TOLD_YEAR,
   YEAR,
@@ -216,7 +215,7 @@ def fit_transition_model(
     fitted["ratio"].append(float(mean / (1 + mean)))
   # What is told of leaves the text where it was.
   fitted["flashback"] = [
-    fitted["rest"][kind] if kind in TOLD_KINDS else flashback
+    fitted["rest"][kind] if kind in (TOLD_MONTH, TOLD_YEAR) else flashback
     for kind, flashback in enumerate(model.flashback)
   ]
   return dataclasses.replace(

@@ -62,6 +62,7 @@ MOTION = transition_model.TransitionModel(
     *(0.1, 0.05, 0.4, 0.3, 0.6),
   ),
 )
+EARLIER = 0.75  # of the other months that an entry tells of
 MONTHS_TOLD = 600  # mean number of months that an entry tells back
 # Nothing goes back, and nothing leaves the calendar.
 FORWARD = dataclasses.replace(
@@ -118,8 +119,8 @@ def tell(own, kind, motion=MOTION):
     other = np.tri(size) / np.arange(1, size + 1)[:, None]
   elif kind == TOLD_IN_ENTRY:
     ratio = np.exp(-1 / MONTHS_TOLD)
-    near = np.where(back >= 0, 0.9 * (1 - ratio) * ratio**back, 0)
-    far = 1 - 0.9 * (1 - ratio ** np.arange(1, size + 1))
+    near = np.where(back >= 0, EARLIER * (1 - ratio) * ratio**back, 0)
+    far = 1 - EARLIER * (1 - ratio ** np.arange(1, size + 1))
     other = near + far[:, None] / size
   else:
     other = np.full((size, size), 1 / size)
