@@ -74,6 +74,7 @@ def test_a_longer_gap_leaves_the_months_open():
   [
     (make_section(41, 21, start=20), BETWEEN_DAYS),  # the day before the next
     (make_section(41, 50, start=20), TOLD_IN_ENTRY),
+    (make_section(41, 50, 0, NO_DATE), BETWEEN_DAYS),  # inside a sentence
     (make_section(41, 50, start=20, kind=MONTH), TOLD_IN_ENTRY),
     (make_section(41, start=20, kind=MONTH), TOLD_IN_ENTRY),
     (make_section(41, None, 0, MONTH, ("month", 4)), MONTH),  # a heading
