@@ -83,15 +83,18 @@ def make_variant(
 
 
 def cut_years(records: Sequence[GoldRecord], years: range) -> list[GoldRecord]:
-  """Returns the records of some years, as in `heads_cut`.
+  """Returns the records of some years, cut as in `heads_cut`.
 
-  Nothing says when they begin.
+  Raises:
+    ValueError: if no record has a date in these years.
   """
   rows = [
     row
     for row, record in enumerate(records)
     if record.places and record.places[0].month.year in years
   ]
+  if not rows:
+    raise ValueError(f"no record is dated {years[0]} to {years[-1]}")
   piece = make_variant(records[rows[0] : rows[-1] + 1], "heads_cut")
   return list(itertools.dropwhile(lambda record: not record.places, piece))
 

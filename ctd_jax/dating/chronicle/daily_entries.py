@@ -1,10 +1,10 @@
-"""Entries of single days: where they follow one another soon.
+"""Finds texts that have an entry for nearly every day.
 
-Of two days of the sexagenary cycle the second is 0 to 59 days later, or 60 more
-for each cycle between. In most annals any number is as likely as another; where
-nearly every day has its entry, small ones are. Then the months between two
-entries are known, and a date inside an entry tells of another time: it moves
-the text nowhere.
+A day of the sexagenary cycle is 0 to 59 days after the one before it, or 60
+more for each cycle that lies between. In most annals all these numbers are
+about as frequent. In a text of daily entries nearly all are small, so it is
+known how far one entry is from the next. A date inside such an entry tells of
+another time and does not move the text.
 
 Axes: N sections.
 """
@@ -26,9 +26,10 @@ from ctd_jax.dating.chronicle.sections import (
   Section,
 )
 
-# Share of entries that follow soon in a text of daily entries, and the chance
-# that a single one does. The share is .99 in 繫年要錄, a text of such entries,
-# and at most .39 in the training chronicles (資治通鑑), where nothing changes.
+# Least share of entries that soon follow the one before, for a text of daily
+# entries; and least chance that a single entry does. The share is .99 in the
+# daily entries of 繫年要錄. In the training chronicles it is at most .39
+# (資治通鑑), and nothing changes there.
 _SOON = 0.9
 _MONTH_STATEMENTS = "month", "leap", "season", "months"
 _NUM_ROUNDS = 100  # of fitting the mixture
@@ -39,9 +40,9 @@ def mark_daily_entries(
 ) -> Int32[np.ndarray, " N"]:
   """Returns the kinds of sections, with daily entries marked.
 
-  A day soon after that of the entry before becomes NEXT_DAY, what has no other
-  date between the two BETWEEN_DAYS, and other dates inside entries
-  TOLD_IN_ENTRY.
+  The day of an entry becomes NEXT_DAY if it soon follows the entry before.
+  Sections between the two that print no other date become BETWEEN_DAYS. Other
+  dates inside entries become TOLD_IN_ENTRY.
   """
   days = {
     row: day
@@ -111,7 +112,7 @@ def _fit_gaps(
     near = share * ratio**days * (1 - ratio) / (1 - ratio**CYCLE_LENGTH)
     chances = near / (near + (1 - share) / CYCLE_LENGTH)
     num_near = counts @ chances
-    # One gap of each kind, of a day, is the prior: no text is sure.
+    # The prior is one near gap, of a day, and one other: few gaps prove little.
     share = (num_near + 1) / (counts.sum() + 2)
     mean = ((counts * chances) @ days + 1) / (num_near + 1)
     ratio = mean / (1 + mean)

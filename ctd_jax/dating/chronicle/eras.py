@@ -509,9 +509,10 @@ class _Stretch:
   year_before: int | None = None
 
   def is_past_its_year(self, month: int) -> bool:
-    """Takes in the month of a section without a year, 0 if it prints none.
+    """Reads the month of a section without a year, 0 if it prints none.
 
-    Returns whether it is of another year, whose number is not printed.
+    Returns whether the month belongs to a later year, whose number the text
+    does not print.
     """
     is_earlier = 0 < month < self.last_month
     self.last_month = month or self.last_month

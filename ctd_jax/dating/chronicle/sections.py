@@ -66,8 +66,8 @@ def fold_date_glyphs(text: str) -> str:
 # sexagenary cycle; MONTH, SEASON and YEAR are the largest unit of its date;
 # NAMED is a reign with its year; STREAM is the mark of a stream, 「傳」.
 # TOLD_MONTH and TOLD_YEAR stand inside running text, where the record may only
-# mention the date. BETWEEN_DAYS, NEXT_DAY and TOLD_IN_ENTRY are of a text of
-# daily entries (`daily_entries`).
+# mention the date. Only texts of daily entries have BETWEEN_DAYS, NEXT_DAY and
+# TOLD_IN_ENTRY (`daily_entries`).
 
 NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
 BETWEEN_DAYS, NEXT_DAY = range(7, 9)

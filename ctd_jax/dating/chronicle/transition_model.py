@@ -37,8 +37,8 @@ from ctd_jax.dating.chronicle.sections import (
 # often is learned from the text. It may leave the calendar for a time, for an
 # era that the tables lack. A section may tell of what is older than its
 # position (「初」): a share of its emission is that of any earlier month alike.
-# Between two daily entries nothing goes far, whatever they tell of; a text of
-# such entries is long, so that it is learned how far.
+# From one daily entry to the next the text moves a month at most, whatever the
+# entries tell of.
 
 _PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
 _MAX_STEP_MONTHS = 60  # what goes further was a jump

@@ -1,4 +1,4 @@
-"""Entries of days: soon after one another, and what is told inside them."""
+"""Texts of daily entries are found, and quoted dates do not move them."""
 
 import numpy as np
 import pytest
